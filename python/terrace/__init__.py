@@ -15,7 +15,7 @@ unless a structure is opened with a codec.
 
 from __future__ import annotations
 
-from ._database import Database, Figures, list_backup, open, restore, verify_backup
+from ._database import Database, Figures, Follower, list_backup, open, restore, verify_backup
 from ._errors import (
     Cancelled,
     Closed,
@@ -44,6 +44,7 @@ from ._terrace import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     Batch,
+    Cancel,
     Entries,
     Hash,
     Index,
@@ -87,6 +88,7 @@ __all__ = [
     "MAX_KEY_BYTES",
     "MAX_VALUE_BYTES",
     "Batch",
+    "Cancel",
     "Cancelled",
     "Closed",
     "Coded",
@@ -100,6 +102,7 @@ __all__ = [
     "Entries",
     "Error",
     "Figures",
+    "Follower",
     "Forked",
     "Hash",
     "Index",
