@@ -34,12 +34,17 @@ pub fn data<'a>(given: &'a Bound<'_, PyAny>) -> PyResult<Data<'a>> {
     if let Ok(buffer) = PyBuffer::<u8>::get(given) {
         return Ok(Data::Owned(buffer.to_vec(given.py())?));
     }
-    // Of other items, as numbers of an array: their bytes, one item after the other.
+    // Numbers of an array lie in the order of this machine, which a key is not to have by mistake.
     if let Ok(view) = PyMemoryView::from(given) {
-        return Ok(Data::Owned(view.call_method0("tobytes")?.extract()?));
+        let (format, size) = (view.getattr("format")?, view.getattr("itemsize")?);
+        return Err(PyTypeError::new_err(format!(
+            "a key or value is bytes, str, bytearray or memoryview of bytes, not items of the format {} and {size} bytes \
+             each: memoryview(it).cast(\"B\") gives their bytes as they lie, int_key and pack_int those of numbers",
+            format.repr()?
+        )));
     }
     Err(PyTypeError::new_err(format!(
-        "a key or value is bytes, str, bytearray, memoryview, or what else has a buffer, not {}",
+        "a key or value is bytes, str, bytearray or memoryview, not {}",
         given.get_type().name()?
     )))
 }

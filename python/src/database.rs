@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use terrace::{
     Compression, Durability, HashOptions, LsmOptions, MapOptions, Options, TableOptions, Tiers,
 };
@@ -77,7 +77,7 @@ fn compression(said: &Bound<'_, PyAny>) -> PyResult<Compression> {
             levels => Compression::Lz4 { levels },
         });
     }
-    match said.extract::<&str>().map_err(|_| said_so())? {
+    match said.cast::<PyString>().map_err(|_| said_so())?.to_str()? {
         "none" => Ok(Compression::None),
         "lz4" => Ok(Compression::LZ4),
         _ => Err(said_so()),

@@ -8,6 +8,7 @@ use pyo3::types::PyType;
 use terrace::{Error, FollowStatus};
 
 use crate::backup::json;
+use crate::errors::Failure;
 use crate::long::Long;
 use crate::shared::Slot;
 
@@ -51,8 +52,9 @@ impl Follower {
     }
 
     fn status_json(&self, py: Python<'_>) -> PyResult<String> {
-        if let Some(last) = &*self.last.lock() {
-            return self.slot.shared.opened(py, || json(last));
+        let last = self.last.lock().clone();
+        if let Some(last) = last {
+            return Ok(json(&last).map_err(Failure::Engine)?);
         }
         self.slot
             .with(py, |running| json(&Follower::running(running)?.status()))

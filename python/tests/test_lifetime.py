@@ -324,13 +324,16 @@ def test_handles_of_one_structure_are_equal(tmp_path):
         assert t == db["v"]
 
 
-def test_what_has_a_buffer_is_a_value_and_one_key_is_not_many(db):
+def test_what_has_a_buffer_of_bytes_is_a_value_and_one_key_is_not_many(db):
     t, h = db.tree("t"), db.hash("h")
     numbers = array.array("i", [1, 2])
-    t.put("m", memoryview(numbers))
-    t.put("a", numbers)
+    for wrong in (numbers, memoryview(numbers)):
+        with pytest.raises(TypeError, match=r"format 'i' and 4 bytes each.*cast\(\"B\"\)"):
+            t.put("m", wrong)
+    t.put("m", memoryview(numbers).cast("B"))
     t.put("s", memoryview(b"abcdef")[::2])
-    assert t["m"] == t["a"] == numbers.tobytes() and t["s"] == b"ace"
+    t.put("b", array.array("B", b"bytes"))
+    assert (t["m"], t["s"], t["b"]) == (numbers.tobytes(), b"ace", b"bytes")
     for many in ("abc", b"abc", bytearray(b"abc"), memoryview(b"abc")):
         with pytest.raises(TypeError, match="many keys"):
             h.get_many(many)

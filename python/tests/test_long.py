@@ -105,7 +105,7 @@ def test_what_takes_long_is_cancelled_and_tells_how_far_it_is(db, tmp_path):
         terrace.restore(tmp_path / "set", tmp_path / "no", cancel=cancel)
     with pytest.raises(Heard):
         terrace.restore(tmp_path / "set", tmp_path / "no", progress=fails)
-    assert terrace.restore(tmp_path / "set", tmp_path / "yes", progress=lambda *_: 0).point.id == made.point
+    assert terrace.restore(tmp_path / "set", tmp_path / "yes", progress=lambda *_: 0).point.point == made.point
     assert terrace.verify_backup(tmp_path / "set", progress=lambda *_: 0).problems == []
 
 
@@ -150,8 +150,6 @@ def test_lsm_trees_are_compressed(db):
         lsm = db.lsm(name, compression=compression)
         lsm["a"] = "1"
         assert db.lsm(name, compression=compression)["a"] == b"1"
-    with pytest.raises(terrace.Error):
-        db.lsm("none", compression="lz4")
     for wrong in ("zip", 1.5, b"lz4"):
         with pytest.raises(ValueError, match="compression"):
             db.lsm("x", compression=wrong)

@@ -326,7 +326,7 @@ mod tests {
         }
         let foreign = (4096..104_096u32).filter(|n| keys.holds(&n.to_be_bytes()));
         assert!(foreign.count() < 100_000 / 50);
-        (0..4096u32).for_each(|n| assert!(watches.before(&n.to_be_bytes())).is_none());
+        (0..4096u32).for_each(|n| assert!(watches.before(&n.to_be_bytes()).is_none()));
         assert_eq!((range.marks(), keys.marks()), (1, 4096));
         watches.remove(&keys);
         watches.remove(&range);
@@ -344,7 +344,7 @@ mod tests {
             let meets = |key: &[u8]| watches.before(key).is_some_and(|c| Arc::ptr_eq(&c, &claim));
             std::thread::scope(|scope| {
                 let keys: [&[u8]; 4] = [b"a", b"c", b"x", b"y"];
-                scope.spawn(|| keys.map(meets)).join().unwrap()
+                scope.spawn(move || keys.map(meets)).join().unwrap()
             })
         };
         assert!(watches.before(b"c").is_none());
