@@ -3,32 +3,21 @@
 //! The order (see `write/one.rs`): everything is brought into memory first, holding nothing; then the
 //! gate, then the record locks in ascending order, then the append, then the changes.
 
-use std::sync::Arc;
-
 use terrace_access::Window;
 use terrace_base::Result;
 use terrace_pages::{Door, Space};
-use terrace_tier::{Claim, RecordLock};
-use terrace_wal::{Appended, Durability};
+use terrace_tier::RecordLock;
+use terrace_wal::Durability;
 
 use super::changes::Batch;
 use super::merges::Again;
+use super::wrote::Wrote;
 use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::kinds::spec::Tiers;
 use crate::planted::{Fault, planted};
 use crate::table::rows::Expected;
-
-/// How writing a batch has ended that did not fail.
-pub enum Wrote {
-    /// It is written, with this record.
-    Done(Option<Appended>),
-    /// What it rests on does not stand any more; nothing was done.
-    Changed,
-    /// Another thread claims what it is to write; nothing was done. The caller waits for that without a pass.
-    Claimed(Arc<Claim>),
-}
 
 impl Core {
     /// Writes a batch, which is as it was afterwards.
