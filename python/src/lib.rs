@@ -3,8 +3,8 @@
 //! What holds everywhere:
 //! - whoever may wait lets go of the interpreter first, and holds no lock of this crate when it asks for
 //!   it again;
-//! - no function of Python is called by the engine: whoever has to ask one does it between two calls, so greenlets
-//!   may change places in it, and what it raises passes through nobody;
+//! - the engine calls no function of Python but those that hear how far it is, in a thread beside: what `update` and
+//!   `transaction` are given runs between two calls, so greenlets may change places in it;
 //! - no panic crosses the border: it becomes an error, and the database refuses everything from then on;
 //! - a handle that is used after the database was closed, or in a child after a fork, answers with an error.
 
@@ -12,6 +12,7 @@
 
 mod backup;
 mod batch;
+mod changes;
 mod data;
 mod database;
 mod errors;
@@ -20,6 +21,7 @@ mod iterate;
 mod long;
 mod map;
 mod merge;
+mod removal;
 mod shared;
 mod snapshot;
 mod table;
@@ -47,6 +49,9 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transaction::Savepoint>()?;
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<snapshot::SnapshotMap>()?;
+    module.add_class::<changes::Changes>()?;
+    module.add_class::<changes::Commit>()?;
+    module.add_class::<changes::Change>()?;
     module.add_class::<iterate::Entries>()?;
     module.add_class::<iterate::View>()?;
     module.add_class::<long::Cancel>()?;
