@@ -46,6 +46,21 @@ pub fn probe_updates(map: &Map) {
     }
 }
 
+/// Transactions of very many reads each.
+#[inline(never)]
+pub fn probe_reads(db: &Database, map: &Map) {
+    const READS: u64 = 2000;
+    for i in 0..CALLS / READS {
+        db.read(|t| {
+            for j in 0..READS {
+                black_box(t.get(map, key(i * READS + j))?);
+            }
+            Ok::<_, terrace::Error>(())
+        })
+        .unwrap();
+    }
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let (folder, kind) = (arguments.next().unwrap(), arguments.next().unwrap());
@@ -68,5 +83,6 @@ fn main() {
     probe_puts(&map);
     probe_batches(&db, &map);
     probe_updates(&map);
+    probe_reads(&db, &map);
     db.close().unwrap();
 }

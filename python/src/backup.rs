@@ -1,6 +1,7 @@
 //! Backup sets: restoring, and what is in them. Answers are JSON, which the package makes figures of.
 
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,6 +9,7 @@ use pyo3::types::PyString;
 use terrace::{Options, Rate, RestoreOptions, RestoreTo};
 
 use crate::data::size;
+use crate::long::{Cancel, Long};
 use crate::shared::Shared;
 
 /// As JSON.
@@ -35,22 +37,62 @@ pub fn rate(said: Option<&Bound<'_, PyAny>>) -> PyResult<Rate> {
     }
 }
 
+/// Which state is meant, of what was said; one of them at most.
+fn state(
+    point: Option<u64>,
+    time: Option<f64>,
+    sequence: Option<u64>,
+    mark: Option<String>,
+) -> PyResult<RestoreTo> {
+    Ok(match (point, time, sequence, mark) {
+        (None, None, None, None) => RestoreTo::Latest,
+        (Some(point), None, None, None) => RestoreTo::Point(point),
+        (None, Some(seconds), None, None) => {
+            let since = Duration::try_from_secs_f64(seconds).map_err(|e| {
+                PyValueError::new_err(format!("the time is in seconds since 1970: {e}"))
+            })?;
+            RestoreTo::Time(UNIX_EPOCH + since)
+        }
+        (None, None, Some(sequence), None) => RestoreTo::Sequence(sequence),
+        (None, None, None, Some(mark)) => RestoreTo::Mark(mark),
+        _ => {
+            return Err(PyValueError::new_err(
+                "name one state: a point, a time, a sequence or a mark",
+            ));
+        }
+    })
+}
+
 #[pyfunction]
-#[pyo3(name = "_restore_json", signature = (set, to, *, point=None, structure=None, memory=None, verify=true))]
+#[pyo3(name = "_restore_json", signature = (
+    set, to, *, point=None, time=None, sequence=None, mark=None, structure=None, memory=None, verify=true,
+    cancel=None, progress=None
+))]
+#[allow(clippy::too_many_arguments)]
 pub fn restore(
     py: Python<'_>,
     set: PathBuf,
     to: PathBuf,
     point: Option<u64>,
+    time: Option<f64>,
+    sequence: Option<u64>,
+    mark: Option<String>,
     structure: Option<String>,
     memory: Option<&Bound<'_, PyAny>>,
     verify: bool,
+    cancel: Option<&Cancel>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let memory = memory.map(size).transpose()?;
-    Shared::new().opened(py, || {
+    let state = state(point, time, sequence, mark)?;
+    let long = Long::new(cancel, progress);
+    let shared = Shared::new();
+    let work = || {
         let mut options = RestoreOptions::new()
-            .to(point.map_or(RestoreTo::Latest, RestoreTo::Point))
-            .verify(verify);
+            .to(state)
+            .verify(verify)
+            .cancel(&long.cancel)
+            .progress(|progress| long.tell(progress));
         if let Some(name) = structure {
             options = options.structure(name);
         }
@@ -58,7 +100,8 @@ pub fn restore(
             options = options.options(Options::new().memory(bytes));
         }
         json(&terrace::restore(set, to, options)?)
-    })
+    };
+    long.run(py, || Ok(shared.guarded(work)?))
 }
 
 #[pyfunction]
@@ -68,7 +111,18 @@ pub fn list_backup(py: Python<'_>, set: PathBuf) -> PyResult<String> {
 }
 
 #[pyfunction]
-#[pyo3(name = "_verify_backup_json")]
-pub fn verify_backup(py: Python<'_>, set: PathBuf) -> PyResult<String> {
-    Shared::new().opened(py, || json(&terrace::verify_backup(set, |_| ())?))
+#[pyo3(name = "_verify_backup_json", signature = (set, *, progress=None))]
+pub fn verify_backup(
+    py: Python<'_>,
+    set: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let long = Long::new(None, progress);
+    let shared = Shared::new();
+    let work = || {
+        json(&terrace::verify_backup(set, |progress| {
+            long.tell(progress)
+        })?)
+    };
+    long.run(py, || Ok(shared.guarded(work)?))
 }

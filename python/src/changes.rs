@@ -136,7 +136,10 @@ impl Change {
                 key: None,
                 value: None,
                 mark: Some(name.to_owned()),
-                time: time.duration_since(UNIX_EPOCH).ok().map(|t| t.as_secs_f64()),
+                time: time
+                    .duration_since(UNIX_EPOCH)
+                    .ok()
+                    .map(|t| t.as_secs_f64()),
             },
             // Of a kind that a later engine has.
             _ => Change {

@@ -3,7 +3,9 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString};
+
+use crate::long::Ear;
 
 /// A key or a value, borrowed where it cannot change.
 pub enum Data<'a> {
@@ -29,13 +31,22 @@ pub fn data<'a>(given: &'a Bound<'_, PyAny>) -> PyResult<Data<'a>> {
         return Ok(Data::Borrowed(text.to_str()?.as_bytes()));
     }
     // What has a buffer may change under us, so it is copied.
-    match PyBuffer::<u8>::get(given).and_then(|buffer| buffer.to_vec(given.py())) {
-        Ok(bytes) => Ok(Data::Owned(bytes)),
-        Err(_) => Err(PyTypeError::new_err(format!(
-            "a key or value is bytes, str, bytearray or memoryview, not {}",
-            given.get_type().name()?
-        ))),
+    if let Ok(buffer) = PyBuffer::<u8>::get(given) {
+        return Ok(Data::Owned(buffer.to_vec(given.py())?));
     }
+    // Numbers of an array lie in the order of this machine, which a key is not to have by mistake.
+    if let Ok(view) = PyMemoryView::from(given) {
+        let (format, size) = (view.getattr("format")?, view.getattr("itemsize")?);
+        return Err(PyTypeError::new_err(format!(
+            "a key or value is bytes, str, bytearray or memoryview of bytes, not items of the format {} and {size} bytes \
+             each: memoryview(it).cast(\"B\") gives their bytes as they lie, int_key and pack_int those of numbers",
+            format.repr()?
+        )));
+    }
+    Err(PyTypeError::new_err(format!(
+        "a key or value is bytes, str, bytearray or memoryview, not {}",
+        given.get_type().name()?
+    )))
 }
 
 /// The same for good.
@@ -52,9 +63,19 @@ pub fn pair(given: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Vec<u8>)> {
     Ok((owned(&key)?, owned(&value)?))
 }
 
-/// Keys, from whatever one can go through.
+/// Keys, from whatever one can go through. One key is none: its letters would be taken for keys.
 pub fn keys(given: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
-    given.try_iter()?.map(|key| owned(&key?)).collect()
+    if given.is_instance_of::<PyString>() || PyBuffer::<u8>::get(given).is_ok() {
+        return Err(PyTypeError::new_err(
+            "get_many takes many keys, and this is one; use get, or put it in a list",
+        ));
+    }
+    let mut ear = Ear::new();
+    let take = |key: PyResult<Bound<'_, PyAny>>| {
+        ear.listen(given.py())?;
+        owned(&key?)
+    };
+    given.try_iter()?.map(take).collect()
 }
 
 /// Values as a list, with `default` where there is none.

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use terrace::{Durability, HashOptions, MapOptions, Options, TableOptions, Tiers};
+use pyo3::types::{PyDict, PyString};
+use terrace::{
+    Compression, Durability, HashOptions, LsmOptions, MapOptions, Options, TableOptions, Tiers,
+};
 
 use crate::batch::Batch;
 use crate::data::size;
+use crate::follow::Follower;
+use crate::long::{Cancel, Long};
 use crate::map::{Hash, Lsm, Map, Ordered, Tree};
 use crate::shared::{Shared, Slot};
 use crate::snapshot::Snapshot;
@@ -58,6 +62,32 @@ fn options(
         options = options.logged(logged);
     }
     Ok(options)
+}
+
+/// How the pages of an LSM-tree are compressed: not at all, `"lz4"`, or with that so many levels.
+fn compression(said: &Bound<'_, PyAny>) -> PyResult<Compression> {
+    let said_so = || {
+        PyValueError::new_err(
+            "compression is \"none\", \"lz4\", or in how many levels there is lz4, counted from the last one",
+        )
+    };
+    if let Ok(levels) = said.extract::<u8>() {
+        return Ok(match levels {
+            0 => Compression::None,
+            levels => Compression::Lz4 { levels },
+        });
+    }
+    match said.cast::<PyString>().map_err(|_| said_so())?.to_str()? {
+        "none" => Ok(Compression::None),
+        "lz4" => Ok(Compression::LZ4),
+        _ => Err(said_so()),
+    }
+}
+
+/// Seconds, as they are said of what `name` is.
+fn seconds(name: &str, said: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(said)
+        .map_err(|e| PyValueError::new_err(format!("{name} is in seconds: {e}")))
 }
 
 impl Database {
@@ -177,7 +207,7 @@ impl Database {
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let options = options(tiers, inclusive, logged)?;
@@ -185,16 +215,21 @@ impl Database {
         self.as_tree(py, (*tree).clone())
     }
 
-    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, compression=None, tiers=None, inclusive=None, logged=None))]
+    #[allow(clippy::too_many_arguments)]
     fn lsm(
         &self,
         py: Python<'_>,
         name: &str,
+        compression: Option<&Bound<'_, PyAny>>,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        let options = options(tiers, inclusive, logged)?;
+        let mut options: LsmOptions = options(tiers, inclusive, logged)?;
+        if let Some(said) = compression {
+            options = options.compression(self::compression(said)?);
+        }
         let lsm = self.slot.with(py, |db| db.lsm_with(name, options))?;
         self.as_lsm(py, (*lsm).clone())
     }
@@ -205,7 +240,7 @@ impl Database {
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let options: HashOptions = options(tiers, inclusive, logged)?;
@@ -221,7 +256,7 @@ impl Database {
         name: &str,
         indexes: Option<&Bound<'_, PyDict>>,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
         let mut wanted = TableOptions::from(options(tiers, inclusive, logged)?);
@@ -336,10 +371,7 @@ impl Database {
     /// Everything as it is now, or was at most so many seconds ago.
     #[pyo3(signature = (*, max_age=None))]
     fn snapshot(&self, py: Python<'_>, max_age: Option<f64>) -> PyResult<Snapshot> {
-        let max_age = max_age
-            .map(Duration::try_from_secs_f64)
-            .transpose()
-            .map_err(|e| PyValueError::new_err(format!("max_age is in seconds: {e}")))?;
+        let max_age = max_age.map(|age| seconds("max_age", age)).transpose()?;
         let taken = self.slot.with_clone(py, |db| match max_age {
             Some(age) => db.snapshot_at_most(age),
             None => db.snapshot(),
@@ -378,19 +410,83 @@ impl Database {
     }
 
     /// Adds a point to a backup set, and says what that came to as JSON.
-    #[pyo3(signature = (set, *, full=false, rate=None))]
+    #[pyo3(signature = (set, *, full=false, mark=None, rate=None, cancel=None, progress=None))]
+    #[allow(clippy::too_many_arguments)]
     fn backup_json(
         &self,
         py: Python<'_>,
         set: PathBuf,
         full: bool,
+        mark: Option<String>,
         rate: Option<&Bound<'_, PyAny>>,
+        cancel: Option<&Cancel>,
+        progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         let rate = crate::backup::rate(rate)?;
-        self.slot.with_clone(py, |db| {
-            let options = terrace::BackupOptions::new().full(full).rate(rate);
+        let long = Long::new(cancel, progress);
+        long.run_with(py, &self.slot, |db| {
+            let mut options = terrace::BackupOptions::new()
+                .full(full)
+                .rate(rate)
+                .cancel(&long.cancel)
+                .progress(|progress| long.tell(progress));
+            if let Some(mark) = mark {
+                options = options.mark(mark);
+            }
             crate::backup::json(&db.backup(set, options)?)
         })
+    }
+
+    /// Fills pages and shortens the file, and says what that came to as JSON.
+    #[pyo3(signature = (*, fill=None, rate=None, cancel=None, progress=None))]
+    fn compact_json(
+        &self,
+        py: Python<'_>,
+        fill: Option<f64>,
+        rate: Option<&Bound<'_, PyAny>>,
+        cancel: Option<&Cancel>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
+        let rate = crate::backup::rate(rate)?;
+        let long = Long::new(cancel, progress);
+        long.run_with(py, &self.slot, |db| {
+            let mut options = terrace::CompactOptions::new()
+                .rate(rate)
+                .cancel(&long.cancel)
+                .progress(|progress| long.tell(progress));
+            if let Some(fill) = fill {
+                options = options.fill(fill);
+            }
+            crate::backup::json(&db.compact(options)?)
+        })
+    }
+
+    /// Copies the log to a backup set from now on.
+    #[pyo3(signature = (set, *, every=None, point_after=None, rate=None))]
+    fn follow(
+        &self,
+        py: Python<'_>,
+        set: PathBuf,
+        every: Option<f64>,
+        point_after: Option<&Bound<'_, PyAny>>,
+        rate: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Follower> {
+        let mut options = terrace::FollowOptions::new().rate(crate::backup::rate(rate)?);
+        if let Some(every) = every {
+            options = options.every(seconds("every", every)?);
+        }
+        if let Some(bytes) = point_after {
+            options = options.point_after(size(bytes)?);
+        }
+        let long = Long::new(None, None);
+        let follower = long.run_with(py, &self.slot, |db| db.follow(set, options))?;
+        Ok(Follower::new(&self.slot, follower))
+    }
+
+    /// Names this instant: its place in the order of changes, and its time in seconds since 1970.
+    fn mark_json(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        self.slot
+            .with_clone(py, |db| crate::backup::json(&db.mark(name)?))
     }
 
     fn sync(&self, py: Python<'_>) -> PyResult<()> {

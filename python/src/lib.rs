@@ -3,6 +3,8 @@
 //! What holds everywhere:
 //! - whoever may wait lets go of the interpreter first, and holds no lock of this crate when it asks for
 //!   it again;
+//! - the engine calls no function of Python but those that hear how far it is, in a thread beside: what `update` and
+//!   `transaction` are given runs between two calls, so greenlets may change places in it;
 //! - no panic crosses the border: it becomes an error, and the database refuses everything from then on;
 //! - a handle that is used after the database was closed, or in a child after a fork, answers with an error.
 
@@ -14,7 +16,9 @@ mod changes;
 mod data;
 mod database;
 mod errors;
+mod follow;
 mod iterate;
+mod long;
 mod map;
 mod merge;
 mod removal;
@@ -50,6 +54,8 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<changes::Change>()?;
     module.add_class::<iterate::Entries>()?;
     module.add_class::<iterate::View>()?;
+    module.add_class::<long::Cancel>()?;
+    module.add_class::<follow::Follower>()?;
     module.add_function(wrap_pyfunction!(shared::forked, module)?)?;
     module.add_function(wrap_pyfunction!(backup::restore, module)?)?;
     module.add_function(wrap_pyfunction!(backup::list_backup, module)?)?;

@@ -2,24 +2,27 @@
 
 use std::cell::RefCell;
 use std::ops::Bound as End;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
 use terrace::Durability;
 
 use crate::data::{Data, data, owned, pair};
 use crate::iterate::{Entries, Of, View, What, either_way};
+use crate::long::{Ear, Long};
 use crate::merge::Merge;
-use crate::shared::{Raised, Slot};
+use crate::shared::Slot;
 
 /// Changes that `update` writes at once, and bytes: what holds nobody else up.
 const GROUP_CHANGES: usize = 10_000;
 const GROUP_BYTES: usize = 4 << 20;
 /// Records handed to a loader at once.
 const LOADED_AT_ONCE: usize = 4096;
+/// Keys that are looked up at once.
+const READ_AT_ONCE: usize = 512;
 /// A longer value does not leave its room behind.
 const KEPT_BYTES: usize = 1 << 16;
 
@@ -89,7 +92,9 @@ impl Map {
         sync: Option<bool>,
     ) -> PyResult<()> {
         let (mut group, mut bytes) = (Vec::new(), 0);
+        let mut ear = Ear::new();
         for next in pairs {
+            ear.listen(py)?;
             let (key, value) = next?;
             bytes += key.len() + value.len();
             group.push((key, value));
@@ -113,34 +118,24 @@ impl Map {
         sync: Option<bool>,
     ) -> PyResult<bool> {
         let key = owned(key)?;
-        let change = change.clone().unbind();
-        let mut raised: Option<PyErr> = None;
-        let said = &mut raised;
-        let done = self.slot.with_clone(py, move |map| {
-            let ask = |old: Option<&[u8]>| {
-                let answer = Python::attach(|py| {
-                    let old = old.map(|old| PyBytes::new(py, old));
-                    let answer = change.bind(py).call1((old,))?;
-                    if answer.is_none() {
-                        Ok(None)
-                    } else {
-                        owned(&answer).map(Some)
-                    }
-                });
-                answer.unwrap_or_else(|error| {
-                    *said = Some(error);
-                    // The engine holds nothing while it asks, and has changed nothing.
-                    resume_unwind(Box::new(Raised))
-                })
-            };
-            match durability(sync) {
-                Some(durability) => map.update_with(&key, durability, ask),
-                None => map.update(&key, ask),
+        loop {
+            let old = self.find(py, &Data::Borrowed(&key))?;
+            let answer = change.call1((&old,))?;
+            let new = (!answer.is_none()).then(|| owned(&answer)).transpose()?;
+            let expected = old.map(|old| old.as_bytes(py).to_vec());
+            let there = expected.is_some();
+            if new.is_none() && !there {
+                return Ok(false);
             }
-        });
-        match raised {
-            Some(error) => Err(error),
-            None => done,
+            let set = terrace::Merge::CompareAndSet { expected, new };
+            let done = self.slot.with(py, |map| match durability(sync) {
+                Some(durability) => map.merge_with(&key, set, durability),
+                None => map.merge(&key, set),
+            })?;
+            if done {
+                return Ok(there);
+            }
+            py.check_signals()?;
         }
     }
 }
@@ -162,6 +157,31 @@ impl Map {
             Ok((name, kind)) => format!("<terrace {kind} {name:?}>"),
             Err(_) => "<terrace structure of a closed database>".into(),
         }
+    }
+
+    /// Handles of one structure are equal.
+    fn __richcmp__(
+        &self,
+        other: &Bound<'_, PyAny>,
+        how: CompareOp,
+        py: Python<'_>,
+    ) -> PyResult<Py<PyAny>> {
+        let Ok(other) = other.cast::<Map>() else {
+            return Ok(py.NotImplemented());
+        };
+        let (one, other) = (&self.slot, &other.get().slot);
+        let same =
+            Arc::ptr_eq(one, other) || one.peek().is_some_and(|map| Some(map) == other.peek());
+        Ok(match how {
+            CompareOp::Eq => same.into_pyobject(py)?.to_owned().into_any().unbind(),
+            CompareOp::Ne => (!same).into_pyobject(py)?.to_owned().into_any().unbind(),
+            _ => py.NotImplemented(),
+        })
+    }
+
+    /// Of one database all have the same, as it has to stay when a structure gets another name or is closed.
+    fn __hash__(&self) -> usize {
+        self.slot.shared.number()
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -243,7 +263,11 @@ impl Map {
         default: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let keys = crate::data::keys(keys)?;
-        let found = self.slot.with(py, |map| map.get_many(&keys))?;
+        let mut found = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(READ_AT_ONCE) {
+            found.extend(self.slot.with(py, |map| map.get_many(keys))?);
+            py.check_signals()?;
+        }
         crate::data::values(py, found, default)
     }
 
@@ -341,18 +365,7 @@ impl Map {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let popped = self.slot.with(py, |map| {
-            loop {
-                let Some(next) = map.iter()?.next_back() else {
-                    return Ok(None);
-                };
-                let (key, _) = next?;
-                // Unless another thread was faster.
-                if let Some(value) = map.remove(&key)? {
-                    return Ok(Some((key, value)));
-                }
-            }
-        })?;
+        let popped = self.slot.with(py, |map| popped(map, false))?;
         match popped {
             Some((key, value)) => Ok((PyBytes::new(py, &key), PyBytes::new(py, &value))),
             None => Err(PyKeyError::new_err("popitem(): there is no record")),
@@ -427,10 +440,14 @@ impl Map {
 
     /// Deletes all records that are there, in groups.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.slot.with_clone(py, |map| {
+        let long = Long::new(None, None);
+        long.run_with(py, &self.slot, |map| {
             let db = map.database().clone();
             let mut batch = db.batch();
             for record in map.iter()? {
+                if long.cancel.is_cancelled() {
+                    return Ok(());
+                }
                 batch.delete(&map, record?.0);
                 if batch.len() >= GROUP_CHANGES || batch.bytes() >= GROUP_BYTES {
                     db.write(std::mem::replace(&mut batch, db.batch()), None)?;
@@ -452,12 +469,14 @@ impl Map {
     fn load(&self, py: Python<'_>, records: &Bound<'_, PyAny>) -> PyResult<u64> {
         let mut loader = self.slot.with(py, terrace::Map::loader)?;
         let mut all = records.try_iter()?;
+        let mut ear = Ear::new();
         loop {
-            let group: Vec<_> = all
-                .by_ref()
-                .take(LOADED_AT_ONCE)
-                .map(|next| pair(&next?))
-                .collect::<PyResult<_>>()?;
+            let take = |next: PyResult<Bound<'_, PyAny>>| {
+                ear.listen(py)?;
+                pair(&next?)
+            };
+            let group = all.by_ref().take(LOADED_AT_ONCE).map(take);
+            let group: Vec<_> = group.collect::<PyResult<_>>()?;
             let (last, given) = (group.len() < LOADED_AT_ONCE, &mut loader);
             self.slot.with(py, move |_| {
                 group
@@ -465,7 +484,9 @@ impl Map {
                     .try_for_each(|(key, value)| given.put(key, value))
             })?;
             if last {
-                return self.slot.with(py, move |_| loader.finish());
+                let long = Long::new(None, None);
+                loader.cancel(&long.cancel);
+                return long.run_with(py, &self.slot, move |_| loader.finish());
             }
         }
     }
@@ -518,6 +539,24 @@ fn range_of(
         (Some(tree), _) => tree.range(range),
         (_, Some(table)) => table.range(range),
         _ => map.iter(),
+    }
+}
+
+/// A record on its way out.
+type Record<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// Takes the first or the last record out.
+fn popped(map: &terrace::Map, first: bool) -> terrace::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    loop {
+        let mut all = map.iter()?;
+        let next = if first { all.next() } else { all.next_back() };
+        let Some((key, _)) = next.transpose()? else {
+            return Ok(None);
+        };
+        // Unless another thread was faster.
+        if let Some(value) = map.remove(&key)? {
+            return Ok(Some((key, value)));
+        }
     }
 }
 
@@ -575,6 +614,18 @@ impl Ordered {
             .slot
             .with(py, |map| map.iter()?.next().transpose())?;
         Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+
+    /// Takes the record with the lowest key out: a queue.
+    fn pop_first<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Option<Record<'py>>> {
+        let popped = this.as_super().slot.with(py, |map| popped(map, true))?;
+        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+
+    /// Takes the record with the highest key out: a stack.
+    fn pop_last<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Option<Record<'py>>> {
+        let popped = this.as_super().slot.with(py, |map| popped(map, false))?;
+        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
     }
 
     fn last<'py>(

@@ -21,7 +21,11 @@ pub fn remove_slice(
     }
     let end = |name: &str| -> PyResult<Option<Vec<u8>>> {
         let end = slice.getattr(name)?;
-        if end.is_none() { Ok(None) } else { owned(&end).map(Some) }
+        if end.is_none() {
+            Ok(None)
+        } else {
+            owned(&end).map(Some)
+        }
     };
     let low = end("start")?.map_or(End::Unbounded, End::Included);
     let high = end("stop")?.map_or(End::Unbounded, End::Excluded);

@@ -57,6 +57,11 @@ impl Shared {
         })
     }
 
+    /// A number of its own among those that are there.
+    pub fn number(self: &Arc<Shared>) -> usize {
+        Arc::as_ptr(self) as usize
+    }
+
     /// A part that can be closed alone, and is closed with the whole.
     pub fn part(&self, what: &'static str) -> Arc<Shared> {
         let part = Shared::of(what, self.born);
@@ -127,14 +132,10 @@ impl Shared {
     }
 
     /// Runs a call of the engine; a panic becomes an error.
-    fn guarded<R>(&self, call: impl FnOnce() -> terrace::Result<R>) -> Result<R, Failure> {
+    pub fn guarded<R>(&self, call: impl FnOnce() -> terrace::Result<R>) -> Result<R, Failure> {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(done) => Ok(done?),
             Err(panic) => {
-                // A callback of Python that raised; nothing is broken.
-                if panic.is::<Raised>() {
-                    return Err(Failure::Defect("an exception was lost".into()));
-                }
                 self.broken.store(true, Ordering::SeqCst);
                 let text = panic
                     .downcast_ref::<&str>()
@@ -145,9 +146,6 @@ impl Shared {
         }
     }
 }
-
-/// What a callback that raised unwinds with.
-pub struct Raised;
 
 impl<T: Send + Sync + 'static> Slot<T> {
     /// Calls the engine, without the interpreter. The handle stays until that is over.

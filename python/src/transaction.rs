@@ -1,19 +1,18 @@
 //! Transactions: reads and writes of one instant, or not at all.
 //!
-//! A transaction lies in a slot while Python has it: closing the database ends it. What is run again by
-//! the engine is lent to Python for each attempt and taken back afterwards.
+//! A transaction lies in a slot while Python has it: closing the database ends it. What is run again is lent to
+//! Python for each attempt and taken back afterwards.
 
 use std::collections::BTreeSet;
-use std::mem::replace;
 use std::ops::Bound as End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyType};
-use terrace::{Error, TransactionOptions};
+use terrace::{Attempted, Error, TransactionOptions};
 
 use crate::data::{data, keys, owned, values};
 use crate::errors::Failure;
@@ -233,19 +232,7 @@ fn collected(records: Vec<Record>) -> Source {
     Box::new(records.into_iter().map(Ok))
 }
 
-/// What ends an attempt of a transaction besides its commit.
-enum Stop {
-    Engine(Error),
-    Other(PyErr),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Engine(error)
-    }
-}
-
-/// Runs a transaction as often as it takes.
+/// Runs a transaction as often as it takes. The engine waits for nothing while the function runs.
 pub fn run(
     py: Python<'_>,
     db: &Arc<Slot<terrace::Database>>,
@@ -253,45 +240,41 @@ pub fn run(
     call: &Bound<'_, PyAny>,
     reads_only: bool,
 ) -> PyResult<Py<PyAny>> {
-    let call = call.clone().unbind();
-    let mut raised = None;
-    let said = &mut raised;
-    let slot = db.clone();
-    let answer = db.with_clone(py, move |db| {
-        let ended = db.transaction_with(options, |transaction| {
-            // Lent to Python; what stays here is never used.
-            let lent = replace(transaction, db.begin(TransactionOptions::new()));
-            let reader = Reader::new(&slot, lent, false);
-            let going = reader.going.clone();
-            let answer = Python::attach(|py| {
-                let object = if reads_only {
-                    Py::new(py, reader)?.into_any()
-                } else {
-                    let made = PyClassInitializer::from(reader).add_subclass(Transaction);
-                    Py::new(py, made)?.into_any()
-                };
-                call.call1(py, (object,))
-            });
-            let lent = going.within(|going| Ok(going.lock().take()));
-            match lent.map_err(|closed| Stop::Other(closed.into()))? {
-                Some(lent) => *transaction = lent,
-                None => return Err(Stop::Engine(over())),
-            }
-            answer.map_err(Stop::Other)
-        });
-        match ended {
-            Ok(answer) => Ok(Some(answer)),
-            Err(Stop::Engine(error)) => Err(error),
-            Err(Stop::Other(error)) => {
-                *said = Some(error);
-                Ok(None)
-            }
+    let (mut attempts, mut transaction) = db.with(py, |db| Ok(db.attempts(options)))?;
+    loop {
+        (attempts, transaction) = db.with_clone(py, move |_| {
+            attempts.begin(&mut transaction);
+            Ok((attempts, transaction))
+        })?;
+        // Lent to Python for this attempt.
+        let reader = Reader::new(db, transaction, false);
+        let going = reader.going.clone();
+        let object = if reads_only {
+            Py::new(py, reader)?.into_any()
+        } else {
+            let made = PyClassInitializer::from(reader).add_subclass(Transaction);
+            Py::new(py, made)?.into_any()
+        };
+        let answer = call.call1((object,));
+        let lent = going.with(py, |going| going.lock().take().ok_or_else(over))?;
+        // What is no Exception wants to end the program, or a part of it: that is not tried again.
+        if let Err(error) = &answer
+            && !error.is_instance_of::<PyException>(py)
+        {
+            drop(lent);
+            return answer.map(Bound::unbind);
         }
-    });
-    match (raised, answer?) {
-        (Some(error), _) => Err(error),
-        (None, Some(answer)) => Ok(answer),
-        (None, None) => Err(PyRuntimeError::new_err("an exception was lost")),
+        transaction = lent;
+        let commit = answer.is_ok();
+        let ended;
+        (ended, attempts, transaction) = db.with_clone(py, move |_| {
+            let ended = attempts.end(&mut transaction, commit)?;
+            Ok((ended, attempts, transaction))
+        })?;
+        match ended {
+            Attempted::Committed(_) | Attempted::Ended => return answer.map(Bound::unbind),
+            Attempted::Again => py.check_signals()?,
+        }
     }
 }
 
@@ -318,7 +301,11 @@ impl Reader {
         default: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let keys = self::keys(keys)?;
-        let found = self.with(py, map, |t, map| t.get_many(map, &keys))?;
+        let mut found = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(WINDOW) {
+            found.extend(self.with(py, map, |t, map| t.get_many(map, keys))?);
+            py.check_signals()?;
+        }
         values(py, found, default)
     }
 
@@ -534,6 +521,26 @@ impl Transaction {
         let merge = merge.merge.clone();
         this.as_super()
             .with(py, map, |t, map| t.merge(map, key.as_ref(), merge))
+    }
+
+    /// Takes the record with the lowest key out: a queue.
+    fn pop_first<'py>(
+        this: PyRef<'py, Self>,
+        py: Python<'py>,
+        map: &Map,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let popped = this.as_super().with(py, map, |t, map| t.pop_first(map))?;
+        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
+    }
+
+    /// Takes the record with the highest key out: a stack.
+    fn pop_last<'py>(
+        this: PyRef<'py, Self>,
+        py: Python<'py>,
+        map: &Map,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let popped = this.as_super().with(py, map, |t, map| t.pop_last(map))?;
+        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
     }
 
     fn savepoint(this: PyRef<'_, Self>, py: Python<'_>) -> PyResult<Savepoint> {

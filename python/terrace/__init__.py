@@ -15,7 +15,7 @@ unless a structure is opened with a codec.
 
 from __future__ import annotations
 
-from ._database import Database, Figures, list_backup, open, restore, verify_backup
+from ._database import Database, Figures, Follower, list_backup, open, restore, verify_backup
 from ._errors import (
     Cancelled,
     ChangesGone,
@@ -45,6 +45,7 @@ from ._terrace import (
     MAX_KEY_BYTES,
     MAX_VALUE_BYTES,
     Batch,
+    Cancel,
     Change,
     Changes,
     Commit,
@@ -91,6 +92,7 @@ __all__ = [
     "MAX_KEY_BYTES",
     "MAX_VALUE_BYTES",
     "Batch",
+    "Cancel",
     "Cancelled",
     "Change",
     "Changes",
@@ -108,6 +110,7 @@ __all__ = [
     "Entries",
     "Error",
     "Figures",
+    "Follower",
     "Forked",
     "Hash",
     "Index",

@@ -10,6 +10,7 @@ import weakref
 # milliseconds.
 from _collections_abc import Mapping, MutableMapping
 from _thread import allocate_lock
+from os import fsdecode
 from types import SimpleNamespace
 
 from . import _terrace
@@ -19,16 +20,22 @@ from ._terrace import Map, SnapshotMap
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
     from os import PathLike
     from types import TracebackType
     from typing import Any, Literal, TypeVar, overload
 
     from ._codecs import Coded, Codec
-    from ._terrace import Batch, Changes, Hash, Lsm, Reader, Snapshot, Table, Transaction, Tree
+    from ._terrace import Batch, Cancel, Changes, Hash, Lsm, Reader, Snapshot, Table, Transaction, Tree
 
     K = TypeVar("K")
     V = TypeVar("V")
     T = TypeVar("T")
+
+    # A folder, as the functions of `os` take it.
+    Folder = str | bytes | PathLike[str] | PathLike[bytes]
+    # Who hears how far work has come: what goes on, how much of it is done, how much there is.
+    Progress = Callable[[str, int, int], object]
 else:
 
     def overload(function):
@@ -118,39 +125,96 @@ def _timed(point: Figures) -> Figures:
     return point
 
 
+def _seconds(time: float | datetime | None) -> float | None:
+    return time if time is None or isinstance(time, int | float) else time.timestamp()
+
+
 def restore(
-    set: str | PathLike[str],
-    to: str | PathLike[str],
+    set: Folder,
+    to: Folder,
     *,
     point: int | None = None,
+    time: float | datetime | None = None,
+    sequence: int | None = None,
+    mark: str | None = None,
     structure: str | None = None,
     memory: int | str | None = None,
     verify: bool = True,
+    cancel: Cancel | None = None,
+    progress: Progress | None = None,
 ) -> Figures:
-    """Makes a new database, in a folder that is not there, of a point of a backup set: by default the newest.
+    """Makes a new database, in a folder that is not there, of a state of a backup set: by default the newest.
 
-    With `structure` only that one. `memory` is for the verification afterwards.
+    That is one of its points; or, where the log was followed, how it was at a `time` (seconds since 1970, or a
+    datetime), after the change of a `sequence`, or at the newest `mark` of a name. With `structure` only that one.
+    `memory` is for the verification afterwards. `cancel` ends it from another thread; `progress` is called with
+    what goes on, how much of it is done and how much there is.
     """
     made = _figures(
-        _terrace._restore_json(set, to, point=point, structure=structure, memory=memory, verify=verify)
+        _terrace._restore_json(
+            fsdecode(set),
+            fsdecode(to),
+            point=point,
+            time=_seconds(time),
+            sequence=sequence,
+            mark=mark,
+            structure=structure,
+            memory=memory,
+            verify=verify,
+            cancel=cancel,
+            progress=progress,
+        )
     )
     _timed(made.point)
     return made
 
 
-def list_backup(set: str | PathLike[str]) -> list[Figures]:
+def list_backup(set: Folder) -> list[Figures]:
     """The points of a backup set, the oldest first."""
     import json
 
     points: list[Figures] = json.loads(
-        _terrace._list_backup_json(set), object_hook=lambda fields: Figures(**fields)
+        _terrace._list_backup_json(fsdecode(set)), object_hook=lambda fields: Figures(**fields)
     )
     return [_timed(point) for point in points]
 
 
-def verify_backup(set: str | PathLike[str]) -> Figures:
+def verify_backup(set: Folder, *, progress: Progress | None = None) -> Figures:
     """Reads a backup set and checks every page: which points are whole, and what is wrong in `problems`."""
-    return _figures(_terrace._verify_backup_json(set))
+    return _figures(_terrace._verify_backup_json(fsdecode(set), progress=progress))
+
+
+class Follower:
+    """Copies the log of a database to a backup set, until it is stopped or the database is closed.
+
+    Usable as a context manager; forgotten, it goes on until the database is closed.
+    """
+
+    def __init__(self, native: _terrace.Follower) -> None:
+        self._native = native
+
+    def archive(self) -> int:
+        """Copies all that was written so far, now; the number of the last change that the set has."""
+        return self._native.archive()
+
+    def status(self) -> Figures:
+        """How far it has come: `sequence`, `log_bytes`, `breaks`, and in `error` why the last attempt failed."""
+        return _figures(self._native.status_json())
+
+    def stop(self) -> None:
+        """Copies all that was written so far, and ends it. Twice is nothing."""
+        self._native.stop()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
 
 
 class Database:
@@ -215,6 +279,18 @@ class Database:
             if opened.handles == 0 and _opened.get(self._key) is opened:
                 del _opened[self._key]
 
+    def __copy__(self) -> Database:
+        # A handle of its own, which is closed by itself.
+        with _lock:
+            opened = self._opened
+            if opened is None:
+                raise Closed("the database is closed; open it again")
+            opened.handles += 1
+            return Database(opened, self._key)
+
+    def __deepcopy__(self, _known: object) -> Database:
+        return self.__copy__()
+
     def __repr__(self) -> str:
         closed = ", closed" if self.closed else ""
         return f"<terrace.Database {str(self._path)!r}{closed}>"
@@ -250,6 +326,7 @@ class Database:
         self,
         name: str,
         *,
+        compression: Literal["none", "lz4"] | int | None = None,
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
@@ -261,13 +338,18 @@ class Database:
         name: str,
         *,
         codec: Codec[K, V],
+        compression: Literal["none", "lz4"] | int | None = None,
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
     ) -> Coded[K, V]: ...
 
     def lsm(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
-        """The LSM-tree of this name, made if there is none: an ordered map for much writing."""
+        """The LSM-tree of this name, made if there is none: an ordered map for much writing.
+
+        With `compression="lz4"` its last level is compressed, where most of what there is lies; with a number so
+        many levels, counted from the last one.
+        """
         lsm = self._native.lsm(name, **options)
         return lsm if codec is None else _coded(lsm, codec)
 
@@ -352,8 +434,9 @@ class Database:
         """Runs `call` with a transaction and commits: all of it happens at one instant, or nothing.
 
         When others have changed meanwhile what it has read, `call` runs again, so it must not do what cannot
-        be done twice; after so many `attempts` it is a `Conflict`. What it raises passes through, and nothing
-        is changed. With `sync` it is on the disk then. `label` names it in the figures of conflicts.
+        be done twice; after so many `attempts` it is a `Conflict`. After eight it takes its turn, and writers of
+        what it reads wait, a second at most. What it raises passes through, and nothing is changed; what is no
+        `Exception`, as `KeyboardInterrupt`, ends it in any case. With `sync` it is on the disk then. `label` names it in the figures of conflicts.
         """
         return self._native.transaction(call, sync=sync, attempts=attempts, label=label)
 
@@ -391,14 +474,62 @@ class Database:
         return changes, snapshot
 
     def backup(
-        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+        self,
+        set: Folder,
+        *,
+        full: bool = False,
+        mark: str | None = None,
+        rate: int | str | None = None,
+        cancel: Cancel | None = None,
+        progress: Progress | None = None,
     ) -> Figures:
         """Adds a point to the backup set in a folder, while others write, and says what that came to.
 
-        What the set has already is not stored again, unless it is to be `full`. The rate is "gentle", "fast", or
-        bytes a second: `"64MiB"`.
+        What the set has already is not stored again, unless it is to be `full`; a `mark` names the point. The
+        rate is "gentle", "fast", or bytes a second: `"64MiB"`. `cancel` ends it from another thread; `progress`
+        is called with what goes on, how much of it is done and how much there is.
         """
-        return _timed(_figures(self._native.backup_json(set, full=full, rate=rate)))
+        made = self._native.backup_json(
+            fsdecode(set), full=full, mark=mark, rate=rate, cancel=cancel, progress=progress
+        )
+        return _timed(_figures(made))
+
+    def compact(
+        self,
+        *,
+        fill: float | None = None,
+        rate: int | str | None = None,
+        cancel: Cancel | None = None,
+        progress: Progress | None = None,
+    ) -> Figures:
+        """Fills the pages and shortens the file, while others read and write, and says what that came to.
+
+        Pages are to be full to a part of `fill`, 0.95 unless said otherwise. For the others see `backup`.
+        """
+        return _figures(
+            self._native.compact_json(fill=fill, rate=rate, cancel=cancel, progress=progress)
+        )
+
+    def follow(
+        self,
+        set: Folder,
+        *,
+        every: float | None = None,
+        point_after: int | str | None = None,
+        rate: int | str | None = None,
+    ) -> Follower:
+        """Copies the log to the backup set in a folder from now on, so that a restore can go back to any change.
+
+        It makes a point first, if the set needs one. What was written is copied `every` so many seconds, one
+        unless said otherwise; after `point_after` bytes of log there is another point.
+        """
+        return Follower(
+            self._native.follow(fsdecode(set), every=every, point_after=point_after, rate=rate)
+        )
+
+    def mark(self, name: str) -> Figures:
+        """Names this instant, durably: `restore(..., mark=name)` goes back to it, where the log was followed."""
+        return _timed(_figures(self._native.mark_json(name)))
 
     def sync(self) -> None:
         """Makes everything durable that was written so far."""
@@ -426,7 +557,7 @@ class Database:
 
 
 def open(
-    path: str | PathLike[str],
+    path: Folder,
     *,
     memory: int | str | None = None,
     create: bool = True,
@@ -468,11 +599,12 @@ def open(
         "read_only": read_only,
         "keep_changes": keep_changes,
     }
+    path = fsdecode(path)
     with _lock:
         key = os.path.realpath(path)
         opened = _opened.get(key)
         if opened is None:
-            opened = _Opened(_terrace.Database(os.fspath(path), **options), options)
+            opened = _Opened(_terrace.Database(path, **options), options)
             _opened[os.path.realpath(path)] = opened
         else:
             differ = [name for name in OPTIONS if name != "create" and opened.options[name] != options[name]]
@@ -485,8 +617,8 @@ def open(
         return Database(opened, key)
 
 
-def is_open(path: str | PathLike[str]) -> bool:
+def is_open(path: Folder) -> bool:
     """Whether this process has the database in a folder open for writing."""
     with _lock:
-        opened = _opened.get(os.path.realpath(path))
+        opened = _opened.get(os.path.realpath(fsdecode(path)))
         return opened is not None and not opened.options["read_only"]

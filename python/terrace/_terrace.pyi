@@ -10,6 +10,8 @@ _O_co = TypeVar("_O_co", covariant=True)
 
 # A key or a value: bytes, or text as UTF-8.
 _Data = bytes | str | bytearray | memoryview
+# Who hears how far work has come: what goes on, how much of it is done, how much there is.
+_Progress = Callable[[str, int, int], object]
 
 __version__: str
 MAX_KEY_BYTES: int
@@ -21,12 +23,41 @@ def _restore_json(
     to: str | PathLike[str],
     *,
     point: int | None = None,
+    time: float | None = None,
+    sequence: int | None = None,
+    mark: str | None = None,
     structure: str | None = None,
     memory: int | str | None = None,
     verify: bool = True,
+    cancel: Cancel | None = None,
+    progress: _Progress | None = None,
 ) -> str: ...
 def _list_backup_json(set: str | PathLike[str]) -> str: ...
-def _verify_backup_json(set: str | PathLike[str]) -> str: ...
+def _verify_backup_json(set: str | PathLike[str], *, progress: _Progress | None = None) -> str: ...
+@final
+class Cancel:
+    """Ends work that goes on elsewhere: `backup`, `compact`, `restore` take it."""
+
+    def __new__(cls) -> Cancel: ...
+    def cancel(self) -> None:
+        """The work ends soon, with `Cancelled`."""
+    @property
+    def cancelled(self) -> bool: ...
+
+@final
+class Follower:
+    def archive(self) -> int: ...
+    def status_json(self) -> str: ...
+    def stop(self) -> None: ...
+    def __enter__(self) -> Follower: ...
+    def __exit__(
+        self,
+        _raised: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+        /,
+    ) -> bool: ...
+
 @final
 class Entries(Generic[_O_co]):
     def __iter__(self) -> Entries[_O_co]: ...
@@ -46,6 +77,8 @@ class Map:
     def name(self) -> str: ...
     @property
     def kind(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     def __len__(self) -> int:
         """Raises TypeError: how many there are is not known exactly."""
     def __bool__(self) -> bool: ...
@@ -126,6 +159,10 @@ class Ordered(Map):
         """The records whose keys begin so."""
     def first(self) -> tuple[bytes, bytes] | None: ...
     def last(self) -> tuple[bytes, bytes] | None: ...
+    def pop_first(self) -> tuple[bytes, bytes] | None:
+        """Takes the record with the lowest key out: a queue."""
+    def pop_last(self) -> tuple[bytes, bytes] | None:
+        """Takes the record with the highest key out: a stack."""
 
 @final
 class Tree(Ordered):
@@ -263,6 +300,10 @@ class Transaction(Reader):
         """Replaces a value by what `change` makes of it, None for none; says whether there was one."""
     def merge(self, map: Map, key: _Data, merge: Merge) -> None:
         """Changes a value by what is there at the commit, which does not count as reading it."""
+    def pop_first(self, map: Map) -> tuple[bytes, bytes] | None:
+        """Takes the record with the lowest key out: a queue. Others who do so wait until this has ended."""
+    def pop_last(self, map: Map) -> tuple[bytes, bytes] | None:
+        """Takes the record with the highest key out: a stack."""
     def savepoint(self) -> Savepoint: ...
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Takes back the changes made since."""
@@ -409,6 +450,7 @@ class Database:
         self,
         name: str,
         *,
+        compression: str | int | None = None,
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
@@ -452,8 +494,32 @@ class Database:
         self, *, place: str | None = None, until_now: bool = False, snapshot: bool = False
     ) -> tuple[Changes, Snapshot | None]: ...
     def backup_json(
-        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+        self,
+        set: str | PathLike[str],
+        *,
+        full: bool = False,
+        mark: str | None = None,
+        rate: int | str | None = None,
+        cancel: Cancel | None = None,
+        progress: _Progress | None = None,
     ) -> str: ...
+    def compact_json(
+        self,
+        *,
+        fill: float | None = None,
+        rate: int | str | None = None,
+        cancel: Cancel | None = None,
+        progress: _Progress | None = None,
+    ) -> str: ...
+    def follow(
+        self,
+        set: str | PathLike[str],
+        *,
+        every: float | None = None,
+        point_after: int | str | None = None,
+        rate: int | str | None = None,
+    ) -> Follower: ...
+    def mark_json(self, name: str) -> str: ...
     def sync(self) -> None: ...
     def checkpoint(self) -> None: ...
     def verify(self) -> list[str]: ...

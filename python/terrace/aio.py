@@ -16,11 +16,13 @@ from itertools import islice
 from os import PathLike
 from types import TracebackType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from . import _database
 from ._database import Figures
 from ._terrace import (
     Batch,
+    Cancel,
     Hash,
     Index,
     Lsm,
@@ -41,7 +43,7 @@ Data = bytes | str
 
 #: Threads that calls run on, unless said otherwise.
 THREADS = 4
-#: Calls that may be under way or wait for a thread; the next one waits before it begins.
+#: Calls of an event loop that may be under way or wait for a thread; the next one waits before it begins.
 QUEUE = 64
 #: Records that cross over at once.
 CHUNK = 1024
@@ -50,12 +52,25 @@ CHUNK = 1024
 class _Pool:
     def __init__(self, threads: int, queue: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="terrace-aio")
-        self._places = asyncio.Semaphore(queue)
+        self._queue = queue
+        # Of each event loop: one that has waited in a loop belongs to that for good.
+        self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def run(self, call: Callable[..., T], *args: Any, **named: Any) -> T:
-        async with self._places:
-            loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        places = self._places.get(loop)
+        if places is None:
+            places = self._places.setdefault(loop, asyncio.Semaphore(self._queue))
+        async with places:
             return await loop.run_in_executor(self._threads, lambda: call(*args, **named))
+
+    async def long(self, cancel: Cancel, call: Callable[[], T]) -> T:
+        """A call that takes long, and is cancelled with its task."""
+        try:
+            return await self.run(call)
+        except asyncio.CancelledError:
+            cancel.cancel()
+            raise
 
     async def through(
         self, begin: Callable[[], Iterator[tuple[bytes, bytes]]]
@@ -181,6 +196,19 @@ class AsyncMap(AsyncReader):
         """Changes a value by what is there, atomically; says whether it was changed."""
         return await self._pool.run(self.map.merge, key, merge, sync=sync)
 
+    async def pop_first(self) -> tuple[bytes, bytes] | None:
+        """Takes the record with the lowest key out: a queue."""
+        return await self._pool.run(self._popped(first=True))
+
+    async def pop_last(self) -> tuple[bytes, bytes] | None:
+        """Takes the record with the highest key out: a stack."""
+        return await self._pool.run(self._popped(first=False))
+
+    def _popped(self, *, first: bool) -> Callable[[], tuple[bytes, bytes] | None]:
+        if isinstance(self.map, Hash):
+            raise TypeError("a hash table keeps no order of keys")
+        return self.map.pop_first if first else self.map.pop_last
+
     async def load(self, records: Iterable[tuple[Data, Data]]) -> int:
         """Sorts many records first and writes each page once; `records` is gone through on another thread."""
         return await self._pool.run(self.map.load, records)
@@ -277,10 +305,30 @@ class AsyncDatabase:
         return AsyncSnapshot(self._pool, await self._pool.run(self.db.snapshot, max_age=max_age))
 
     async def backup(
-        self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
+        self,
+        set: str | PathLike[str],
+        *,
+        full: bool = False,
+        mark: str | None = None,
+        rate: int | str | None = None,
     ) -> Figures:
-        """Adds a point to the backup set in a folder, while others write, and says what that came to."""
-        return await self._pool.run(self.db.backup, set, full=full, rate=rate)
+        """Adds a point to the backup set in a folder, while others write, and says what that came to.
+
+        When the task is cancelled so is the backup.
+        """
+        cancel = Cancel()
+        run = self.db.backup
+        return await self._pool.long(cancel, lambda: run(set, full=full, mark=mark, rate=rate, cancel=cancel))
+
+    async def compact(self, *, fill: float | None = None, rate: int | str | None = None) -> Figures:
+        """Fills the pages and shortens the file, while others read and write. When the task is cancelled so is it."""
+        cancel = Cancel()
+        run = self.db.compact
+        return await self._pool.long(cancel, lambda: run(fill=fill, rate=rate, cancel=cancel))
+
+    async def mark(self, name: str) -> Figures:
+        """Names this instant, durably."""
+        return await self._pool.run(self.db.mark, name)
 
     def batch(self, *, sync: bool | None = None) -> Batch:
         """An empty batch; add to it, and `await write(batch)`."""

@@ -108,3 +108,30 @@ def test_the_rest_of_the_database_is_awaited_too(tmp_path):
             await terrace.aio.open(tmp_path / "nothing", create=False)
 
     asyncio.run(main())
+
+
+def test_one_database_is_used_from_several_event_loops(tmp_path):
+    async def many(db):
+        t = await db.tree("t")
+        await asyncio.gather(*(t.put(f"{i}", "x") for i in range(100)))
+        return await t.pop_first()
+
+    db = asyncio.run(terrace.aio.open(tmp_path / "db", memory="16MiB", threads=1, queue=2))
+    for _ in range(3):
+        assert asyncio.run(many(db)) == (b"0", b"x")
+    asyncio.run(db.close())
+
+
+def test_a_backup_is_cancelled_with_its_task(tmp_path):
+    async def main():
+        async with await terrace.aio.open(tmp_path / "db", memory="16MiB") as db:
+            await (await db.tree("t")).load((f"{i:05}", "x" * 500) for i in range(5000))
+            task = asyncio.create_task(db.backup(tmp_path / "set", rate="4k", mark="no"))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await db.mark("here")).name == "here"
+            assert (await db.compact(rate="fast")).pages_after > 0
+
+    asyncio.run(main())

@@ -1,5 +1,7 @@
 """Opening, closing, forks, threads, kills; and what is refused."""
 
+import array
+import copy
 import gc
 import os
 import signal
@@ -291,3 +293,50 @@ def test_a_full_folder_of_options(tmp_path):
         assert db.stats().pages.page_bytes == 4096
         db.tree("t")["a"] = "1"
         assert db.stats().log.syncs >= 1
+
+
+def test_a_copy_of_a_handle_is_a_handle(tmp_path):
+    db = terrace.open(tmp_path / "db", memory="16MiB")
+    one, other = copy.copy(db), copy.deepcopy(db)
+    db.tree("t")["a"] = "1"
+    db.close()
+    assert one["t"]["a"] == b"1"
+    del one
+    other.close()
+    with pytest.raises(terrace.Closed):
+        copy.copy(other)
+    with terrace.open(tmp_path / "db", memory="8MiB") as again:
+        forgotten = copy.copy(again)
+        del forgotten
+        assert again["t"]["a"] == b"1"
+    terrace.open(os.fsencode(tmp_path / "db"), memory="16MiB").close()
+
+
+def test_handles_of_one_structure_are_equal(tmp_path):
+    with terrace.open(tmp_path / "db", memory="16MiB") as db, terrace.open(
+        tmp_path / "other", memory="16MiB"
+    ) as other:
+        t = db.tree("t")
+        assert t == db.tree("t") == db["t"] and not t != db["t"] and hash(t) == hash(db["t"])
+        assert t != db.tree("u") and t != other.tree("t") and t != "t"
+        assert len({t, db.tree("t"), db.tree("u")}) == 2
+        db.rename("t", "v")
+        assert t == db["v"]
+
+
+def test_what_has_a_buffer_of_bytes_is_a_value_and_one_key_is_not_many(db):
+    t, h = db.tree("t"), db.hash("h")
+    numbers = array.array("i", [1, 2])
+    for wrong in (numbers, memoryview(numbers)):
+        with pytest.raises(TypeError, match=r"format 'i' and 4 bytes each.*cast\(\"B\"\)"):
+            t.put("m", wrong)
+    t.put("m", memoryview(numbers).cast("B"))
+    t.put("s", memoryview(b"abcdef")[::2])
+    t.put("b", array.array("B", b"bytes"))
+    assert (t["m"], t["s"], t["b"]) == (numbers.tobytes(), b"ace", b"bytes")
+    for many in ("abc", b"abc", bytearray(b"abc"), memoryview(b"abc")):
+        with pytest.raises(TypeError, match="many keys"):
+            h.get_many(many)
+        with pytest.raises(TypeError, match="many keys"):
+            db.read(lambda r, many=many: r.get_many(t, many))
+    assert t.get_many(("m", b"none")) == [numbers.tobytes(), None]

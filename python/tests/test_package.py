@@ -27,7 +27,7 @@ def test_the_doctests_run():
 
 def test_every_error_of_the_engine_has_a_class():
     # The kinds as the engine's source has them.
-    source = (ROOT.parent / "crates" / "terrace-base" / "src" / "error.rs").read_text()
+    source = (ROOT.parent / "crates" / "engine" / "terrace-base" / "src" / "error.rs").read_text()
     body = source.split("pub fn kind(&self)", 1)[1].split("\n    }\n", 1)[0]
     kinds = {line.split('"')[1] for line in body.splitlines() if "=>" in line}
     assert len(kinds) >= 12

@@ -356,3 +356,115 @@ def test_a_backup_is_restored(db, accounts, tmp_path):
         terrace.list_backup(tmp_path / "nothing")
     with pytest.raises(ValueError, match="gentle"):
         db.backup(backup, rate="slowly")
+
+
+@pytest.mark.parametrize("what", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_is_no_exception_ends_it_though_others_were_faster(db, accounts, what):
+    runs = []
+
+    def interrupted(t):
+        runs.append(t.get(accounts, "alice"))
+        accounts["alice"] = str(len(runs))
+        raise what(3)
+
+    with pytest.raises(what):
+        db.transaction(interrupted)
+    with pytest.raises(what):
+        db.read(interrupted)
+    assert len(runs) == 2
+
+    # What is one is raised if it holds of what is there now.
+    def fails(t):
+        runs.append(t.get(accounts, "alice"))
+        if len(runs) == 3:
+            accounts["alice"] = "7"
+            raise ValueError("of a state that is gone")
+        raise KeyError(t.get(accounts, "alice"))
+
+    with pytest.raises(KeyError, match="7"):
+        db.transaction(fails)
+
+
+def test_greenlets_may_change_places_in_functions(db, accounts):
+    from greenlet import getcurrent, greenlet
+
+    hub = getcurrent()
+    done = []
+
+    def elsewhere(answer):
+        hub.switch()
+        return answer
+
+    def pays(t):
+        left = elsewhere(int(t.get(accounts, "alice"))) - 1
+        t.put(accounts, "alice", str(elsewhere(left)))
+
+    def transactions():
+        for _ in range(5):
+            db.transaction(pays, attempts=10_000)
+        done.append(1)
+
+    def updates():
+        for _ in range(5):
+            accounts.update("n", lambda old: elsewhere(str(int(old or 0) + 1)))
+        done.append(1)
+
+    def loads():
+        accounts.load((f"l{i}", elsewhere("x")) for i in range(5))
+        accounts.update((f"u{i}", elsewhere("x")) for i in range(5))
+        done.append(1)
+
+    def by_hand():
+        with db.begin() as t:
+            t.put(accounts, "hand", elsewhere("1"))
+            assert sum(elsewhere(1) for _ in t.prefix(accounts, "bob")) == 1
+            t.abort()
+        done.append(1)
+
+    green = [greenlet(work) for work in (transactions, updates, loads, by_hand) * 3]
+    while not all(one.dead for one in green):
+        for one in green:
+            if not one.dead:
+                one.switch()
+    assert len(done) == len(green)
+    assert (accounts["alice"], accounts["n"]) == (b"85", b"15")
+    assert db.verify() == []
+
+
+def test_a_queue_is_taken_in_transactions(db):
+    queue, taken = db.tree("queue"), db.hash("taken")
+    queue.update((f"{i:03}", "x") for i in range(40))
+
+    def take():
+        def one(t):
+            record = t.pop_first(queue)
+            assert record is None or t.insert(taken, record[0], "1")
+            return record
+
+        while db.transaction(one):
+            pass
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(taken)) == 40 and queue.is_empty()
+    queue.update({"a": "1", "b": "2"})
+    assert queue.pop_last() == (b"b", b"2") and queue.pop_first() == (b"a", b"1") and queue.pop_first() is None
+    assert db.transaction(lambda t: (t.put(queue, "c", "3"), t.pop_last(queue))[1]) == (b"c", b"3")
+    with pytest.raises(terrace.Invalid):
+        db.transaction(lambda t: t.pop_first(taken))
+
+
+def test_a_transaction_that_becomes_too_large_is_told_at_once(db):
+    tree, put = db.tree("t"), []
+
+    def many(t):
+        for i in range(10**6):
+            put.append(i)
+            t.put(tree, f"{i:08}", "x" * 1000)
+
+    with pytest.raises(terrace.Invalid, match="half of the memory"):
+        db.transaction(many)
+    assert len(put) < 10_000 and tree.is_empty()

@@ -60,8 +60,8 @@ pub enum Fault {
     RunPassesOverHot,
     /// A writer does not tell those who watch its key before it appends to the log.
     NoMarkBefore,
-    /// A writer does not tell those who watch its key after it has changed the record.
-    NoMarkAfter,
+    /// Nobody waits for a claim.
+    ClaimIgnored,
     /// A scan leaves the tombstones that it walks over where they are.
     DeadLeftBehind,
     /// A promotion does not look whether the record has changed since it was read.
@@ -104,7 +104,7 @@ impl Fault {
         Fault::ChainKept,
         Fault::RunPassesOverHot,
         Fault::NoMarkBefore,
-        Fault::NoMarkAfter,
+        Fault::ClaimIgnored,
         Fault::DeadLeftBehind,
     ];
 }
@@ -128,6 +128,8 @@ pub enum Point {
     Waiting,
     /// A writer has looked who watches its key, and is about to append to the log; the record's lock is held.
     Told,
+    /// Somebody waits for what another one claims; nothing is held.
+    HeldUp,
 }
 
 terrace_base::faults_of_threads!(feature = "planted-faults", Fault);

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "paper")]
 pub mod bilsm;
+mod claim;
 mod context;
 mod counter;
 mod demoter;
@@ -34,12 +35,13 @@ mod value;
 mod wake;
 mod watch;
 
+pub use claim::Claim;
 pub use context::TierContext;
 pub use counter::Counter;
 pub use demoter::Demoter;
 pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use single::Single;
-pub use structure::{Change, Estimate, Expect, Roots, Structure};
+pub use structure::{Change, Estimate, Expect, Roots, Structure, Written};
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};

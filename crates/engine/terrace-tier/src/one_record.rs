@@ -8,7 +8,7 @@ use terrace_pages::Interrupt;
 use crate::Version;
 use crate::context::TierContext;
 use crate::fault::{Fault, planted};
-use crate::structure::{Change, Expect};
+use crate::structure::{Change, Expect, Written};
 use crate::value::{Prepared, free_large, read_large};
 use crate::watch::Watches;
 
@@ -91,7 +91,7 @@ pub(crate) fn without_waiting(looked: Attempt<Option<Found>>) -> Result<Option<b
 }
 
 /// Changes the record by `attempt`, again and again until nothing is in its way, inside the gate and
-/// under the record's lock. False, and nothing done, if the record is not as expected any more.
+/// under the record's lock.
 /// Blocking; the caller holds nothing.
 #[inline]
 pub(crate) fn write(
@@ -101,7 +101,7 @@ pub(crate) fn write(
     mut expect: Option<Expect<'_>>,
     mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
     mut settle: impl FnMut(Interrupt) -> Result<()>,
-) -> Result<bool> {
+) -> Result<Written> {
     let (store, locks) = (&context.store, &context.locks);
     locks.prefetch(slot);
     let mut prepared = Prepared::new(store, change, max_inline)?;
@@ -126,7 +126,7 @@ pub(crate) fn write(
                         }
                         Ok(None) => {
                             prepared.discard(store)?;
-                            return Ok(false);
+                            return Ok(Written::NotAsExpected);
                         }
                         Err(e) => return Err(prepared.discard_after(store, e)),
                     }
@@ -134,7 +134,12 @@ pub(crate) fn write(
             },
         };
         let may_unlink = || prepared.guard.allows_unlinking();
-        watches.before(key);
+        if let Some(claim) = watches.before(key) {
+            lock.release_unchanged();
+            drop(door);
+            prepared.discard(store)?;
+            return Ok(Written::Claimed(claim));
+        }
         match attempt(&door, prepared.value, &may_unlink) {
             Ok(Changed { changed, chains }) => {
                 if changed {
@@ -142,10 +147,9 @@ pub(crate) fn write(
                 } else {
                     lock.release_unchanged()
                 }
-                watches.after(key);
                 drop(door);
                 free_large(store, chains.into_iter().flatten())?;
-                return Ok(true);
+                return Ok(Written::Done);
             }
             Err(interrupt) => {
                 lock.release_unchanged();

@@ -20,7 +20,7 @@ use crate::hot_tiers::Merging;
 use crate::method::{bytes_of, catch_up_for_many, clear_step, compact_step, note_put, position_of};
 use crate::one_record::{self, Changed};
 use crate::runs::{most_misses, put_all, reach};
-use crate::structure::{Change, Estimate, Expect, Roots, Structure};
+use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
 
@@ -208,13 +208,13 @@ impl<M: Tier> Structure for Single<M> {
         Ok(answer.map(|(found, version)| (self.counted(found.is_some()), version)))
     }
 
-    fn write(
+    fn try_write(
         &self,
         key: &[u8],
         change: Change<'_>,
         expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         let context = &self.context;
         if let Change::Put(value) = change {
             check_limits(context.store.page_bytes(), key, value)?;
@@ -237,7 +237,7 @@ impl<M: Tier> Structure for Single<M> {
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
             |interrupt| self.settle(interrupt),
         )?;
-        if M::BLIND && done {
+        if M::BLIND && done.is_done() {
             self.method.note_written(change.bytes(key));
         }
         Ok(done)

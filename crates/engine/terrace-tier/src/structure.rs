@@ -1,10 +1,13 @@
 //! What the database sees of a structure, whether it has one tier or two.
 
+use std::sync::Arc;
+
 use terrace_access::{Door, Flags, MergeFigures, StoredScan, Value, Window};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
 use crate::Version;
+use crate::claim::Claim;
 use crate::events::TierStats;
 use crate::watch::Watches;
 
@@ -52,6 +55,25 @@ pub struct Expect<'a> {
     /// The version that it has now, if the record is still the same: versions are shared with other
     /// records, so one that has moved need not mean that this one has. Asked while nothing is held.
     pub again: &'a dyn Fn() -> Result<Option<Version>>,
+}
+
+/// How a write has ended that did not fail.
+#[derive(Clone, Debug)]
+#[must_use = "nothing may have been written"]
+pub enum Written {
+    /// It is done.
+    Done,
+    /// The record is not as it was expected to be; nothing was done.
+    NotAsExpected,
+    /// Nothing was done: another thread claims what is to be written. Wait for it, holding nothing, and write again.
+    Claimed(Arc<Claim>),
+}
+
+impl Written {
+    /// Whether it is done.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Written::Done)
+    }
 }
 
 impl Expect<'_> {
@@ -127,16 +149,32 @@ pub trait Structure: Send + Sync {
     fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>>;
 
     /// Makes one change. `log` is called once, under the record's lock, when the change can no
-    /// longer fail and before anybody can see it; it must not wait. With `expect`, returns `false`
-    /// and does nothing when the record's lock has moved since that version, and the record is not
-    /// as it was.
+    /// longer fail and before anybody can see it; it must not wait. With `expect` it does nothing when the record's
+    /// lock has moved since that version, and the record is not as it was.
+    fn try_write(
+        &self,
+        key: &[u8],
+        change: Change<'_>,
+        expect: Option<Expect<'_>>,
+        log: &mut dyn FnMut(),
+    ) -> Result<Written>;
+
+    /// [`Structure::try_write`] for who holds nothing that others may wait for: it waits for who claims the record.
+    /// Returns whether it was done.
     fn write(
         &self,
         key: &[u8],
         change: Change<'_>,
         expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
-    ) -> Result<bool>;
+    ) -> Result<bool> {
+        loop {
+            match self.try_write(key, change, expect, log)? {
+                Written::Claimed(claim) => claim.wait(),
+                written => return Ok(written.is_done()),
+            }
+        }
+    }
 
     /// Brings into memory what a change of `key` will need; for batches, before their door.
     fn prefault(&self, key: &[u8]) -> Result<()>;

@@ -2,8 +2,9 @@
 //! protocol of a commit over them, in random orders of steps.
 //!
 //! The oracle: replayed one after the other in the order of the log, each transaction has read exactly what
-//! is there then; one that only reads fits somewhere between its begin and its end; and what the tiers
-//! hold in the end is what the log says. Eight broken rules are each found.
+//! is there then; one that only reads fits somewhere between its begin and its end, and so does, at each step of
+//! every transaction, what it has read so far; and what the tiers hold in the end is what the log says. Nine
+//! broken rules are each found.
 
 #![cfg(all(feature = "shuttle", feature = "planted-faults"))]
 
@@ -39,11 +40,12 @@ enum Broken {
     Nothing,
     /// A range is read again before the append instead of being watched.
     RangeReadAgain,
-    /// A commit does not tell who watches before its append, or after its changes.
-    NoMarkBefore,
-    NoMarkAfter,
-    /// A commit does not wait for those inside the gate.
+    /// A commit does not tell who watches.
+    NoMark,
+    /// Who begins to watch does not wait for those inside the gate.
     NoGrace,
+    /// A key is watched only after its record was read.
+    KeyWatchedLate,
     /// What was read is validated before the log is taken, not while it is held.
     ValidatedOutside,
     /// A lock that somebody else holds does not count.
@@ -99,6 +101,14 @@ struct Ranged {
     watch: Arc<Watch>,
     seen: u64,
     found: BTreeMap<usize, u64>,
+}
+
+/// What a transaction has read. The keys of the records are watched, or their locks are looked at.
+#[derive(Default)]
+struct Seen {
+    reads: Vec<Read>,
+    range: Option<Ranged>,
+    keys: Option<(Arc<Watch>, u64)>,
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -223,9 +233,13 @@ impl World {
         content == read.content && !held
     }
 
-    fn stands(&self, reads: &[Read], range: Option<&Ranged>, ours: &BTreeSet<usize>) -> bool {
-        let reads = self.is(Broken::Unvalidated) || reads.iter().all(|r| self.is_still(r, ours));
-        let range = range.is_none_or(|range| match self.broken {
+    fn stands(&self, seen: &Seen, ours: &BTreeSet<usize>) -> bool {
+        let reads = match &seen.keys {
+            _ if self.is(Broken::Unvalidated) => true,
+            Some((watch, marks)) => watch.marks() == *marks,
+            None => seen.reads.iter().all(|r| self.is_still(r, ours)),
+        };
+        let range = seen.range.as_ref().is_none_or(|range| match self.broken {
             Broken::RangeReadAgain => true,
             _ => range.watch.marks() == range.seen,
         });
@@ -233,11 +247,13 @@ impl World {
     }
 
     /// Looks again at what has moved on; whether all of it has the values that were read.
-    fn refresh(&self, reads: &mut [Read]) -> bool {
+    fn refresh(&self, seen: &mut Seen) -> bool {
         if self.is(Broken::Unvalidated) {
             return true;
         }
         for _ in 0..ROUNDS {
+            let marks = seen.keys.as_ref().map(|(watch, _)| watch.marks());
+            let reads = &mut seen.reads;
             let mut moved = BTreeSet::new();
             for i in 0..reads.len() {
                 if self.is_still(&reads[i], &BTreeSet::new()) {
@@ -262,6 +278,12 @@ impl World {
                         .for_each(|read| read.content = content);
                 }
             }
+            if let (Some((watch, seen)), Some(marks)) = (&mut seen.keys, marks) {
+                *seen = marks;
+                if watch.marks() == marks {
+                    return true;
+                }
+            }
             if moved.is_empty() {
                 return true;
             }
@@ -269,77 +291,99 @@ impl World {
         true
     }
 
-    fn mark(&self, range: &mut Option<Ranged>, writes: &[(usize, Value)], still: bool) {
+    fn mark(&self, seen: &mut Seen, writes: &[(usize, Value)]) {
         let watches = self.tree.watches();
-        let watched = match still {
-            false => watches.is_watched() && !self.is(Broken::NoMarkBefore),
-            true => watches.is_watched_still() && !self.is(Broken::NoMarkAfter),
-        };
-        if watched {
-            for (key, _) in writes {
-                watches.mark(&self.keys[*key], |watch| {
-                    if let Some(range) = range.as_mut().filter(|r| Arc::ptr_eq(&r.watch, watch)) {
-                        range.seen += 1;
-                    }
-                });
-            }
+        if !watches.is_watched() || self.is(Broken::NoMark) {
+            return;
+        }
+        for (key, _) in writes {
+            watches.mark(&self.keys[*key], |watch| {
+                if let Some(range) = seen.range.as_mut().filter(|r| Arc::ptr_eq(&r.watch, watch)) {
+                    range.seen += 1;
+                }
+                if let Some(keys) = seen.keys.as_mut().filter(|k| Arc::ptr_eq(&k.0, watch)) {
+                    keys.1 += 1;
+                }
+            });
+        }
+    }
+
+    fn grace(&self) {
+        if !self.is(Broken::NoGrace) {
+            self.context.store.grace();
         }
     }
 
     fn transaction(&self, plan: &Plan) {
         let begin = self.commits.load(Ordering::SeqCst);
-        let mut reads: Vec<Read> = Vec::new();
-        let mut range = None;
+        let mut seen = Seen::default();
         let mut left = plan.reads.clone();
         let ranged_after = shuttle_number(left.len() as u64 + 1);
+        if shuttle_number(2) == 0 {
+            seen.keys = Some(self.tree.watches().add_keys(None));
+            self.grace();
+        }
         for step in 0..=plan.reads.len() as u64 {
             if step == ranged_after
                 && let Some((low, high)) = plan.range
             {
                 let end = self.keys.get(high).map(Vec::as_slice);
-                let (watch, seen) = self.tree.watches().add(&self.keys[low], end);
-                range = Some(Ranged {
+                let (watch, marks) = self.tree.watches().add(&self.keys[low], end, None);
+                self.grace();
+                seen.range = Some(Ranged {
                     low,
                     high,
                     watch,
-                    seen,
+                    seen: marks,
                     found: self.scan(low, high),
                 });
             }
             if let Some(key) = left.pop() {
-                reads.push(self.read(key));
+                let late = self.is(Broken::KeyWatchedLate);
+                let watch = |is: bool| {
+                    let keys = seen.keys.as_ref().filter(|_| is);
+                    keys.into_iter()
+                        .for_each(|(watch, _)| watch.add_key(&self.keys[key]));
+                };
+                watch(!late);
+                let read = self.read(key);
+                watch(late);
+                seen.reads.push(read);
+            }
+            // What user code would compute on.
+            if self.stands(&seen, &BTreeSet::new()) {
+                let end = self.commits.load(Ordering::SeqCst);
+                let so_far = self.done((begin, end), &seen, &[]);
+                self.only_read.lock().unwrap().push(so_far);
             }
         }
-        self.commit(begin, &mut reads, &mut range, &plan.writes);
-        if let Some(range) = range {
-            self.tree.watches().remove(&range.watch);
+        self.commit(begin, &mut seen, &plan.writes);
+        let (range, keys) = (seen.range.map(|r| r.watch), seen.keys.map(|(k, _)| k));
+        for watch in range.iter().chain(&keys) {
+            self.tree.watches().remove(watch);
         }
     }
 
-    fn commit(
-        &self,
-        begin: u64,
-        reads: &mut [Read],
-        range: &mut Option<Ranged>,
-        writes: &[(usize, Value)],
-    ) {
-        let done = |end, reads: &[Read], range: &Option<Ranged>| Done {
-            reads: reads.iter().map(|read| (read.key, read.value)).collect(),
-            range: range.as_ref().map(|r| (r.low, r.high, r.found.clone())),
+    fn done(&self, between: (u64, u64), seen: &Seen, writes: &[(usize, Value)]) -> Done {
+        let range = seen.range.as_ref();
+        Done {
+            reads: seen.reads.iter().map(|r| (r.key, r.value)).collect(),
+            range: range.map(|r| (r.low, r.high, r.found.clone())),
             writes: writes.to_vec(),
-            between: (begin, end),
-        };
+            between,
+        }
+    }
+
+    fn commit(&self, begin: u64, seen: &mut Seen, writes: &[(usize, Value)]) {
         for _ in 0..3 {
-            if !self.refresh(reads) {
+            if !self.refresh(seen) {
                 return;
             }
-            if range.is_some() && !self.is(Broken::NoGrace) {
-                self.context.store.grace();
-            }
             if writes.is_empty() {
-                if self.stands(reads, range.as_ref(), &BTreeSet::new()) {
+                if self.stands(seen, &BTreeSet::new()) {
                     let end = self.commits.load(Ordering::SeqCst);
-                    self.only_read.lock().unwrap().push(done(end, reads, range));
+                    let done = self.done((begin, end), seen, writes);
+                    self.only_read.lock().unwrap().push(done);
                     return;
                 }
                 continue;
@@ -354,22 +398,19 @@ impl World {
                 .iter()
                 .map(|slot| self.context.locks.lock(*slot))
                 .collect();
-            self.mark(range, writes, false);
-            if self.is(Broken::RangeReadAgain)
-                && range
-                    .as_ref()
-                    .is_some_and(|r| self.scan(r.low, r.high) != r.found)
-            {
+            self.mark(seen, writes);
+            let ranges_hold = |range: &Ranged| self.scan(range.low, range.high) == range.found;
+            if self.is(Broken::RangeReadAgain) && !seen.range.as_ref().is_none_or(ranges_hold) {
                 held.into_iter().for_each(RecordLock::release_unchanged);
                 return;
             }
             let mut end = 0;
-            let early = self.stands(reads, range.as_ref(), &slots);
+            let early = self.stands(seen, &slots);
             thread::yield_now();
             let check = || {
                 let stands = match self.broken {
                     Broken::ValidatedOutside => early,
-                    _ => self.stands(reads, range.as_ref(), &slots),
+                    _ => self.stands(seen, &slots),
                 };
                 if stands {
                     end = self.commits.fetch_add(1, Ordering::SeqCst);
@@ -384,7 +425,7 @@ impl World {
                 held.into_iter().for_each(RecordLock::release_unchanged);
                 continue;
             };
-            let one = done(end, reads, range);
+            let one = self.done((begin, end), seen, writes);
             self.logged.lock().unwrap().insert(appended.sequence, one);
             for (n, (key, value)) in writes.iter().enumerate() {
                 let bytes = value.map(u64::to_be_bytes);
@@ -400,7 +441,6 @@ impl World {
                 }
             }
             drop(held);
-            self.mark(range, writes, true);
             drop(door);
             return;
         }
@@ -584,8 +624,9 @@ fn what_is_committed_is_serial_in_the_order_of_the_log() {
 fn every_broken_rule_is_found() {
     let broken = [
         Broken::RangeReadAgain,
-        Broken::NoMarkBefore,
-        Broken::NoMarkAfter,
+        Broken::NoMark,
+        Broken::NoGrace,
+        Broken::KeyWatchedLate,
         Broken::HeldIgnored,
         Broken::UnlockedRead,
         Broken::Unvalidated,

@@ -21,7 +21,7 @@ use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
 use crate::planted::{Fault, planted};
 use crate::recover::opening::Opening;
-use crate::transaction::{Figures, Turn};
+use crate::transaction::{Figures, Heads, Turn};
 
 /// See the module's text. Background threads hold it, handles hold it through
 /// [`crate::api::handle::Handle`].
@@ -50,7 +50,9 @@ pub struct Core {
     /// What became of transactions.
     pub transactions: Figures,
     /// See [`crate::transaction::Turn`].
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
+    /// See [`crate::transaction::Heads`].
+    pub heads: Heads,
     /// How the opening went.
     pub opening: Opening,
     /// Kept for its thread only.

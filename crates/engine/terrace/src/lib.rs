@@ -111,8 +111,8 @@ pub use stats::{
 };
 pub use table::options::{MAX_INDEXES, TableOptions};
 pub use transaction::{
-    Committed, LastConflict, Reader, Savepoint, Transaction, TransactionIndex, TransactionOptions,
-    TransactionRange, TransactionRows, TransactionStats,
+    Attempted, Attempts, Committed, LastConflict, Reader, Savepoint, Transaction, TransactionIndex,
+    TransactionOptions, TransactionRange, TransactionRows, TransactionStats,
 };
 pub use verify::{VerifiedStructure, VerifyReport};
 pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};

@@ -75,6 +75,14 @@ pub enum Fault {
     KeptUnvalidated,
     /// What merging has written is taken for durable, and the log before it is given up.
     LogGivenUpAtStep,
+    /// An error of a commit is passed on although what was read has changed.
+    ErrorOfNow,
+    /// Of very many records that were read the later ones are not watched.
+    KeyUnwatched,
+    /// A transaction that was often too late does not take its turn.
+    TurnIgnored,
+    /// Transactions that take first records do not wait for each other.
+    HeadUnheld,
     /// Going back to a savepoint forgets the changes of before as well, or none.
     SavepointIgnored,
 }
@@ -106,7 +114,7 @@ impl Fault {
     ];
 
     /// Those of transactions.
-    pub const OF_TRANSACTIONS: [Fault; 11] = [
+    pub const OF_TRANSACTIONS: [Fault; 15] = [
         Fault::BatchUnwatched,
         Fault::OwnLockRefused,
         Fault::UnlockedRead,
@@ -117,6 +125,10 @@ impl Fault {
         Fault::RefreshedBlindly,
         Fault::ValidatedEarly,
         Fault::KeptUnvalidated,
+        Fault::ErrorOfNow,
+        Fault::KeyUnwatched,
+        Fault::TurnIgnored,
+        Fault::HeadUnheld,
         Fault::SavepointIgnored,
     ];
 

@@ -16,7 +16,7 @@ use crate::events::{Events, TierStats};
 use crate::locks::hash_of;
 use crate::method::{catch_up_for_many, clear_step, compact_step, position_of};
 use crate::one_record::{self, Changed};
-use crate::structure::{Change, Estimate, Expect, Roots, Structure};
+use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
 
@@ -96,13 +96,13 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         }))
     }
 
-    fn write(
+    fn try_write(
         &self,
         key: &[u8],
         change: Change<'_>,
         expect: Option<Expect<'_>>,
         log: &mut dyn FnMut(),
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         let context = &self.context;
         if let Change::Put(value) = change {
             check_limits(context.store.page_bytes(), key, value)?;
@@ -162,7 +162,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
                 }
             },
         )?;
-        if C::BLIND && done {
+        if C::BLIND && done.is_done() {
             self.cold.note_written(change.bytes(key));
         }
         Ok(done)

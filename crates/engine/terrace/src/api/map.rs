@@ -28,6 +28,21 @@ pub struct Map {
     pub(crate) open: Arc<Open>,
 }
 
+/// Handles of one structure are equal, whatever it is called.
+impl PartialEq for Map {
+    fn eq(&self, other: &Map) -> bool {
+        Arc::ptr_eq(&self.open, &other.open)
+    }
+}
+
+impl Eq for Map {}
+
+impl std::hash::Hash for Map {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.open.id().0.hash(state);
+    }
+}
+
 impl Map {
     pub(crate) fn new(db: Database, open: Arc<Open>) -> Map {
         Map { db, open }

@@ -9,6 +9,7 @@
 //! assert!(key < encode::Composed::new().text("kitchen2").i64(-9).finish());
 //! let mut parts = encode::parts(&key);
 //! assert_eq!(parts.text().as_deref(), Some("kitchen"));
+//! assert_eq!(parts.rest(), encode::i64(-5));
 //! assert_eq!(parts.i64(), Some(-5));
 //! assert!(parts.is_at_end());
 //! ```
@@ -228,6 +229,11 @@ impl<'k> Parts<'k> {
         };
         *self = after;
         Some(text)
+    }
+
+    /// What is behind the parts that were asked for, as it is in the key: other parts, or bytes that no part is.
+    pub fn rest(&self) -> &'k [u8] {
+        self.0
     }
 
     /// Whether there is no more.

@@ -9,6 +9,7 @@ use super::record::Record;
 use super::sorter::Sorter;
 use super::space::Memory;
 use crate::api::map::Map;
+use crate::gentle::Cancel;
 use crate::progress::Progress;
 use crate::write::batch::Batch;
 use crate::write::one::check_lengths;
@@ -62,6 +63,7 @@ pub struct Loader {
     /// Records that were put, and that were written already.
     pub(super) put: u64,
     pub(super) written: u64,
+    pub(super) cancel: Cancel,
 }
 
 /// A sorter, and its memory.
@@ -98,6 +100,7 @@ impl Map {
             batch: Batch::default(),
             put: 0,
             written: 0,
+            cancel: Cancel::new(),
         })
     }
 }
@@ -145,6 +148,12 @@ impl Loader {
             true => Ok(()),
             false => Err(of_another_process()),
         }
+    }
+
+    /// What ends the writing early, with [`terrace_base::Error::Cancelled`]: some of the records are written then,
+    /// as after any other error of [`Loader::finish`].
+    pub fn cancel(&mut self, cancel: &Cancel) {
+        self.cancel = cancel.clone();
     }
 
     /// How many records were put.

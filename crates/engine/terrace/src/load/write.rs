@@ -96,6 +96,11 @@ impl Loader {
             let mut sorted = sorting.sorter.finish().map_err(|e| core.failed(e))?;
             let mut written = 0;
             let mut write = |group: &mut Group| -> Result<()> {
+                if self.cancel.is_cancelled() {
+                    return Err(Error::Cancelled {
+                        what: "the loading; some of the records are written".into(),
+                    });
+                }
                 group.write(&self.map)?;
                 written += group.batch.len() as u64 + group.passed;
                 teller.is_at(written);

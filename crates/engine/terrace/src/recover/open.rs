@@ -33,7 +33,7 @@ use crate::progress::{Teller, Work};
 use crate::recover::opening::Opening;
 use crate::recover::replay::{Replay, replay, threads_for};
 use crate::snapshot::Nothing;
-use crate::transaction::{Figures, Turn};
+use crate::transaction::{Figures, Heads};
 
 /// Gives further records to replay, in order.
 pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
@@ -398,7 +398,8 @@ fn assemble(
         backups: Default::default(),
         demoter: Mutex::new(None),
         transactions: Figures::default(),
-        turn: Turn::default(),
+        turn: Arc::default(),
+        heads: Heads::default(),
         opening,
         _cleaner: cleaner,
     })

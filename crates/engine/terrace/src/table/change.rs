@@ -21,7 +21,7 @@ use crate::index::definition::{Index, IndexEntry};
 use crate::index::state::Closed;
 use crate::kinds::Kind;
 use crate::kinds::spec::Spec;
-use crate::write::batch::Batch;
+use crate::write::batch::{Batch, Wrote};
 use crate::write::one::check_lengths;
 
 /// Entries that are written at a time while an index is made.
@@ -227,9 +227,14 @@ impl Core {
         if batch.is_empty() {
             return Ok(());
         }
-        let _pass = self.passes.enter()?;
-        let logged = batch.logged(self)?;
-        self.write_batch_inside(batch, logged, &Expected::default())?;
+        loop {
+            let pass = self.passes.enter()?;
+            let logged = batch.logged(self)?;
+            let wrote = self.write_batch_inside(batch, logged, &Expected::default())?;
+            drop(pass);
+            let Wrote::Claimed(claim) = wrote else { break };
+            claim.wait();
+        }
         batch.clear();
         Ok(())
     }

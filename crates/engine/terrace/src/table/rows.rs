@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::{Error, Result, StructureId};
-use terrace_tier::{Change, Expect, LockTable, Version};
+use terrace_tier::{Change, Claim, Expect, LockTable, Version, Written};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
 use crate::catalog::opened::{IndexState, Open, Snapshot};
 use crate::core::Core;
 use crate::planted::{Fault, planted};
-use crate::write::batch::Batch;
 use crate::write::batch::merges::Merging;
 use crate::write::batch::standing::Standing;
+use crate::write::batch::{Batch, Wrote};
 use crate::write::one::{AsFound, check_lengths};
 
 /// Rounds that may fail because others were faster, before they have to wait.
@@ -57,6 +57,8 @@ pub enum Round {
     Changed,
     /// The row is not as it was expected to be; nothing was done.
     NotAsFound,
+    /// Another thread claims what is to be written; nothing was done. The caller waits for that.
+    Claimed(Arc<Claim>),
 }
 
 /// What changes in one index because of one row.
@@ -143,6 +145,7 @@ impl Core {
                 Round::Written(appended) => return Ok(Some(appended)),
                 Round::NotAsFound => return Ok(None),
                 Round::Changed => std::thread::yield_now(),
+                Round::Claimed(claim) => return self.write_rounds_after(&claim, batch, expect),
             }
         }
         if restless {
@@ -156,14 +159,27 @@ impl Core {
         // A large batch may meet somebody in every round, or bring in what pushes out what it has
         // read before. So it goes alone.
         let tables = batch.tables();
-        self.alone(&tables, || match self.round(batch, expect, true, None)? {
+        match self.alone(&tables, || self.round(batch, expect, true, None))? {
             Round::Written(appended) => Ok(Some(appended)),
             Round::NotAsFound => Ok(None),
+            Round::Claimed(claim) => self.write_rounds_after(&claim, batch, expect),
             // Nobody else changes rows of closed tables, and nothing was expected of locks.
             Round::Changed => Err(Error::invalid(
                 "a batch that went alone was disturbed; nothing was changed, write it again",
             )),
-        })
+        }
+    }
+
+    /// [`Core::write_rounds`] once who claims what is to be written has ended.
+    #[cold]
+    fn write_rounds_after(
+        &self,
+        claim: &Claim,
+        batch: &mut Batch,
+        expect: Option<&AsFound<'_>>,
+    ) -> Result<Option<Option<Appended>>> {
+        let _owed = self.turn.wait_for(claim);
+        self.write_rounds(batch, expect)
     }
 
     /// Does something while nobody else changes rows of these tables. The caller holds nothing.
@@ -423,15 +439,19 @@ impl Core {
             _ => None,
         };
         let Some(((open, key, change), expect)) = single else {
-            let written = self.write_batch_inside(batch, logged, expected)?;
-            return Ok(written.map_or(Round::Changed, Round::Written));
+            return Ok(match self.write_batch_inside(batch, logged, expected)? {
+                Wrote::Done(appended) => Round::Written(appended),
+                Wrote::Changed => Round::Changed,
+                Wrote::Claimed(claim) => Round::Claimed(claim),
+            });
         };
         let mut appended = None;
         let expect = expect.map(Expect::version);
         let done = self.write_inside(pass, open, key, change, expect, &mut appended);
         match (done, appended) {
-            (Ok(true), appended) => Ok(Round::Written(appended)),
-            (Ok(false), _) => Ok(Round::Changed),
+            (Ok(Written::Done), appended) => Ok(Round::Written(appended)),
+            (Ok(Written::NotAsExpected), _) => Ok(Round::Changed),
+            (Ok(Written::Claimed(claim)), _) => Ok(Round::Claimed(claim)),
             (Err(e), Some(_)) => Err(self.kill(e)),
             (Err(e), None) => Err(self.failed(e)),
         }

@@ -1,13 +1,18 @@
 //! The commit of a transaction.
 //!
 //! In this order: everything read is looked at again; what the writes change in indexes is worked out;
-//! what they need is brought into memory and reserved; whoever was inside the gate when a range began to be
-//! watched has left it; then the gate, the locks, and in one piece the last look and the append to the
-//! log. A last look that fails lets go of everything unchanged and begins again, and only another value, or
+//! what they need is brought into memory and reserved; then the gate, the locks, and in one piece the last look
+//! and the append to the log. A last look that fails lets go of everything unchanged and begins again, and only another value, or
 //! a range that somebody has written in, is a conflict. What changes rows with indexes and was disturbed too
 //! often closes the tables to others for a round: nothing that it rests on there can move on then.
+//!
+//! An error says something of the state of now: a merge does not fit, two rows have one key, a batch is too
+//! large. If what was read has changed meanwhile, no order of transactions explains it, so it is a conflict.
+
+use std::sync::Arc;
 
 use terrace_base::{Error, Result};
+use terrace_tier::Claim;
 use terrace_wal::Appended;
 
 use super::open::Transaction;
@@ -34,6 +39,8 @@ enum Done {
     Conflict,
     /// Others were faster, with nothing that is known to matter.
     Disturbed,
+    /// Another transaction has its turn, and claims what is to be written.
+    Claimed(Arc<Claim>),
 }
 
 /// How a commit ended that did not fail.
@@ -75,8 +82,8 @@ impl Transaction {
             }
             Err(_) => {}
         }
-        // Nobody needs to tell it of anything any more.
-        self.reads.clear();
+        // Nobody needs to tell it of anything any more, or to wait for it.
+        self.let_go();
         ended
     }
 
@@ -85,7 +92,10 @@ impl Transaction {
             return Ok(Ended::Conflict);
         }
         // An error of the batch, and the question whether it is logged.
-        let logged = self.batch.logged(core)?;
+        let logged = match self.batch.logged(core) {
+            Ok(logged) => logged,
+            Err(e) => return self.unless_changed(core, e).map(|()| Ended::Conflict),
+        };
         let in_force = core.durability(logged, self.options.durability)?;
         let (few, large) = ROUNDS_IF_LARGE;
         let beside = if self.batch.len() > large {
@@ -93,6 +103,7 @@ impl Transaction {
         } else {
             ROUNDS_BESIDE_OTHERS
         };
+        let mut owed = None;
         for round in 0..ROUNDS {
             // As with batches: what merges were worked out from comes to rest only if it is in tables.
             let may_go_alone = self.batch.changes_indexes()
@@ -117,7 +128,14 @@ impl Transaction {
                     std::thread::yield_now();
                     continue;
                 }
+                Done::Claimed(claim) => {
+                    owed = Some(core.turn.wait_for(&claim));
+                    continue;
+                }
             };
+            // Nobody is to wait for a disk of ours.
+            drop(owed);
+            self.let_go();
             let sequence = appended.map(|appended| appended.sequence);
             match (appended, durability) {
                 (Some(appended), Some(durability)) => core.commit(appended, durability)?,
@@ -132,12 +150,9 @@ impl Transaction {
 
     /// One round: looks at everything, and writes if it is still so; waits for no sync.
     fn commit_round(&mut self, core: &Core, alone: bool) -> Result<Done> {
-        if let Err(changed) = self.reads.refresh(core)? {
+        if let Err(changed) = self.reads.refresh_to_commit(core)? {
             self.conflict = Some(changed);
             return Ok(Done::Conflict);
-        }
-        if self.reads.has_ranges() {
-            core.store.grace();
         }
         if self.batch.is_empty() {
             let stands = self.reads.stands(&|_| false);
@@ -151,15 +166,22 @@ impl Transaction {
         match core.round(&mut self.batch, None, alone, standing) {
             Ok(Round::Written(appended)) => Ok(Done::Written(appended)),
             Ok(Round::Changed | Round::NotAsFound) => Ok(Done::Disturbed),
-            // Said of a state that may be gone by now.
-            Err(e @ Error::Duplicate { .. }) => match self.reads.refresh(core)? {
-                Ok(()) => Err(e),
-                Err(changed) => {
-                    self.conflict = Some(changed);
-                    Ok(Done::Conflict)
-                }
-            },
-            Err(e) => Err(e),
+            Ok(Round::Claimed(claim)) => Ok(Done::Claimed(claim)),
+            Err(e) => self.unless_changed(core, e).map(|()| Done::Conflict),
+        }
+    }
+
+    /// An error, unless what was read has changed: then it is a conflict, which is noted.
+    fn unless_changed(&mut self, core: &Core, e: Error) -> Result<()> {
+        if matches!(e, Error::Poisoned { .. }) || planted(Fault::ErrorOfNow) {
+            return Err(e);
+        }
+        match self.reads.refresh(core) {
+            Ok(Err(changed)) => {
+                self.conflict = Some(changed);
+                Ok(())
+            }
+            Ok(Ok(())) | Err(_) => Err(e),
         }
     }
 

@@ -131,9 +131,10 @@ impl<'t> TransactionRows<'t> {
             }
         }
         own.sort();
+        let core = transaction.db.handle.core.clone();
         transaction
             .reads
-            .watch(&entries.open, low.clone(), high.clone());
+            .watch(&core, &entries.open, low.clone(), high.clone());
         Ok(TransactionRows {
             entries: Range::new(entries.clone(), low, high),
             transaction,

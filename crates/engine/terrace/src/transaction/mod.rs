@@ -11,10 +11,12 @@
 
 mod commit;
 mod figures;
+mod heads;
 mod index;
 mod open;
 mod options;
 mod overlay;
+mod pop;
 mod print;
 mod range;
 mod reader;
@@ -23,9 +25,11 @@ mod retry;
 mod turn;
 
 pub use figures::{Figures, LastConflict, TransactionStats};
+pub use heads::Heads;
 pub use index::{TransactionIndex, TransactionRows};
 pub use open::{Savepoint, Transaction};
 pub use options::{Committed, TransactionOptions};
 pub use range::TransactionRange;
 pub use reader::Reader;
+pub use retry::{Attempted, Attempts};
 pub use turn::Turn;

@@ -1,16 +1,19 @@
 //! A transaction that is open: what it has read and what it is to write.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use terrace_base::{Error, Result};
-use terrace_tier::Change;
+use terrace_base::{Error, Result, StructureId};
+use terrace_tier::{Change, Claim};
 
 use super::options::TransactionOptions;
 use super::overlay::{Overlay, Staged};
 use super::reads::{Changed, Reads};
+use super::turn::Taken;
 use crate::api::database::Database;
 use crate::api::map::Map;
 use crate::catalog::opened::Open;
+use crate::core::Core;
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
 use crate::read::many::TOGETHER;
@@ -27,8 +30,8 @@ pub struct Savepoint {
 
 /// Reads and writes that happen at one instant, or not at all; see [`Database::transaction`].
 ///
-/// It sees its own changes. What it has read is looked at again when it commits, and now and then
-/// before: as soon as something has changed, every operation answers [`Error::Conflict`], so a closure
+/// It sees its own changes. What it has read is looked at again when it commits, and by each of its operations
+/// before: as soon as something has changed, every one answers [`Error::Conflict`], so a closure
 /// that passes errors on with `?` never computes on two states. Dropped without a commit it has done
 /// nothing.
 pub struct Transaction {
@@ -41,6 +44,11 @@ pub struct Transaction {
     pub(super) conflict: Option<Changed>,
     /// The savepoints that mean something, in their order.
     pub(super) savepoints: Vec<u64>,
+    /// The turn, while it has it.
+    turn: Option<Taken>,
+    /// Structures whose first or last record it has taken, and how many of them.
+    pub(super) heads: Vec<((StructureId, bool), Arc<Claim>)>,
+    pub(super) popped: usize,
 }
 
 /// Each savepoint has a number of its own, so that one that was gone back past is known, and one of another
@@ -57,6 +65,9 @@ impl Transaction {
             reads: Reads::new(db.handle.core.tiers.locks.clone()),
             conflict: None,
             savepoints: Vec::new(),
+            turn: None,
+            heads: Vec::new(),
+            popped: 0,
         }
     }
 
@@ -64,9 +75,25 @@ impl Transaction {
     pub(super) fn reset(&mut self) {
         self.batch.clear();
         self.overlay = Overlay::default();
-        self.reads.clear();
         self.conflict = None;
         self.savepoints.clear();
+        self.let_go();
+    }
+
+    /// Takes the turn, for so long at most.
+    pub(super) fn take_turn(&mut self, core: &Arc<Core>, most: Duration) {
+        if planted(Fault::TurnIgnored) {
+            return;
+        }
+        self.turn = core.turn.take(most);
+        self.reads.claim = self.turn.as_ref().map(|turn| turn.claim.clone());
+    }
+
+    /// Lets go of everything that others wait for or look at.
+    pub(super) fn let_go(&mut self) {
+        self.reads.clear();
+        self.turn = None;
+        self.leave_heads();
     }
 
     /// The conflict as an error.
@@ -122,6 +149,7 @@ impl Transaction {
     /// The record as it is in the database, noted as read.
     pub(super) fn read(&mut self, open: &Arc<Open>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let core = self.db.handle.core.clone();
+        self.reads.begin_read(&core, open, key);
         let mut value = Vec::new();
         let (found, version) = {
             let _pass = core.enter(open)?;
@@ -184,6 +212,7 @@ impl Transaction {
         if let Some(mistake) = self.batch.mistake() {
             return Err(mistake);
         }
+        self.batch.fits_so_far(&self.db.handle.core)?;
         let staged = match change {
             Change::Put(value) => Staged::Put(value.to_vec()),
             Change::Delete => Staged::Delete,

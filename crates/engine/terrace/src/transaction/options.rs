@@ -11,8 +11,8 @@ pub struct TransactionOptions {
     pub(super) label: Option<&'static str>,
 }
 
-/// Attempts until a transaction is given up: with the waits between them, and from the sixteenth on with
-/// other transactions waiting, something that changes more often does not come to rest.
+/// Attempts until a transaction is given up: with the waits between them, and from the ninth on with its turn,
+/// what then changes yet it changes itself, or it takes longer than others wait.
 const ATTEMPTS: u32 = 100;
 
 impl Default for TransactionOptions {

@@ -110,10 +110,11 @@ impl<'t> TransactionRange<'t> {
         for key in merged {
             transaction.get_open(&map.open, &key)?;
         }
+        let core = transaction.db.handle.core.clone();
         if checked && !planted(Fault::WatchedLate) {
             transaction
                 .reads
-                .watch(&map.open, low.clone(), high.clone());
+                .watch(&core, &map.open, low.clone(), high.clone());
         }
         let mut range = TransactionRange {
             base: Range::new(map.clone(), low.clone(), high.clone()),
@@ -126,7 +127,7 @@ impl<'t> TransactionRange<'t> {
         };
         if checked && planted(Fault::WatchedLate) {
             range.front = range.base.next().transpose()?;
-            range.transaction.reads.watch(&map.open, low, high);
+            range.transaction.reads.watch(&core, &map.open, low, high);
         }
         Ok(range)
     }

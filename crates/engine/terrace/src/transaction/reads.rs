@@ -4,13 +4,17 @@
 //! noted are those of now, and no range was written, then everything that was read is so now. A lock
 //! that has moved on is no conflict by itself, because locks are shared and records move: the record
 //! is looked at again, and only another value is a conflict.
+//!
+//! User code never computes on two states: before it gets anything that was read, everything read before is
+//! looked at. Of few records that is the locks of all of them. Many are watched by their keys, and looked at
+//! only when somebody has written one of these: a writer says so before anybody can see its change.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use terrace_base::Result;
-use terrace_tier::{Content, LockTable, Version, Watch};
+use terrace_tier::{Claim, Content, LockTable, Version, Watch};
 
 use super::print::Print;
 use crate::catalog::opened::Open;
@@ -22,10 +26,14 @@ use crate::write::batch::standing::Standing;
 /// because all of them are looked at while nobody else can append to the log.
 pub const MOST_ENTRIES: usize = 4096;
 /// Rounds of looking again at what has moved on before it counts as a conflict.
-const ROUNDS: u32 = 8;
-/// Up to so many entries every operation of a transaction looks at all of them, later at one in so many
-/// operations: so user code does not compute on two states.
+const ROUNDS: u32 = 64;
+/// The same before a commit, which looks again.
+const ROUNDS_OF_A_COMMIT: u32 = 8;
+/// Up to so many entries every operation of a transaction looks at all of them; more are watched.
 const LOOKED_AT_ALWAYS: usize = 256;
+
+/// Ranges of a structure that a transaction claims at most while it has its turn; the next one is all of it.
+const MOST_CLAIMED: usize = 16;
 
 /// A record that was read.
 struct Entry {
@@ -36,6 +44,15 @@ struct Entry {
     print: Print,
 }
 
+/// What a look at everything has found.
+enum Found {
+    /// All of it is as it was, at one instant.
+    Same,
+    Changed(Changed),
+    /// Others are at work on locks that it shares all the time. Nothing is known to have changed.
+    Restless,
+}
+
 /// A range that was read.
 struct Watching {
     structure: u32,
@@ -43,6 +60,14 @@ struct Watching {
     high: Option<Vec<u8>>,
     watch: Arc<Watch>,
     /// Marks that the watch may have: those from before, and those that this transaction has made.
+    seen: Cell<u64>,
+}
+
+/// The watched keys of a structure.
+struct Keys {
+    structure: u32,
+    watch: Arc<Watch>,
+    /// Marks that it had when all entries were looked at, and those that this transaction has made since.
     seen: Cell<u64>,
 }
 
@@ -69,12 +94,15 @@ pub struct Reads {
     entries: Vec<Entry>,
     by_key: HashMap<(u32, Box<[u8]>), usize>,
     ranges: Vec<Watching>,
+    /// Of each structure with entries, once these are many.
+    keys: Vec<Keys>,
+    watches_keys: bool,
     /// Which of the structures nobody else changes for now: tables that are closed for this transaction.
     at_rest: Vec<bool>,
-    /// Operations since the last look at all entries.
-    unlooked: usize,
     /// Entries that were looked at again and found the same.
     pub refreshed: u64,
+    /// Holds up who is to write what is read, while the transaction has its turn.
+    pub claim: Option<Arc<Claim>>,
 }
 
 impl Reads {
@@ -86,23 +114,28 @@ impl Reads {
             entries: Vec::new(),
             by_key: HashMap::new(),
             ranges: Vec::new(),
+            keys: Vec::new(),
+            watches_keys: false,
             at_rest: Vec::new(),
-            unlooked: 0,
             refreshed: 0,
+            claim: None,
         }
     }
 
     /// Forgets everything; ends the watches.
     pub fn clear(&mut self) {
-        for range in self.ranges.drain(..) {
-            let open = &self.structures[range.structure as usize];
-            open.structure.watches().remove(&range.watch);
+        let ranges = self.ranges.drain(..).map(|r| (r.structure, r.watch));
+        let keys = self.keys.drain(..).map(|k| (k.structure, k.watch));
+        for (structure, watch) in ranges.chain(keys) {
+            let open = &self.structures[structure as usize];
+            open.structure.watches().remove(&watch);
         }
+        self.watches_keys = false;
+        self.claim = None;
         self.entries.clear();
         self.by_key.clear();
         self.structures.clear();
         self.at_rest.clear();
-        self.unlooked = 0;
     }
 
     /// From now on, until it is told otherwise, nobody else changes these. What was read of them counts once it
@@ -114,17 +147,62 @@ impl Reads {
             .collect();
     }
 
-    /// Whether ranges were read.
-    pub fn has_ranges(&self) -> bool {
-        !self.ranges.is_empty()
-    }
-
     fn structure(&mut self, open: &Arc<Open>) -> u32 {
         let known = self.structures.iter().position(|o| Arc::ptr_eq(o, open));
         known.unwrap_or_else(|| {
             self.structures.push(open.clone());
             self.structures.len() - 1
         }) as u32
+    }
+
+    /// What comes before a record is read.
+    pub fn begin_read(&mut self, core: &Core, open: &Arc<Open>, key: &[u8]) {
+        self.watches_keys |= self.claim.is_some();
+        if self.watches_keys && !planted(Fault::KeyUnwatched) {
+            let structure = self.structure(open);
+            self.watch_keys(core, structure).add_key(key);
+        }
+    }
+
+    /// The watched keys of a structure.
+    fn watch_keys(&mut self, core: &Core, structure: u32) -> &Watch {
+        let mut known = self.keys.iter();
+        let at = known.position(|keys| keys.structure == structure);
+        let at = at.unwrap_or_else(|| {
+            let open = &self.structures[structure as usize];
+            let (watch, seen) = open.structure.watches().add_keys(self.claim.as_ref());
+            core.store.grace();
+            self.keys.push(Keys {
+                structure,
+                watch,
+                seen: Cell::new(seen),
+            });
+            self.keys.len() - 1
+        });
+        &self.keys[at].watch
+    }
+
+    /// Watches the keys of all entries instead of looking at each of them. Looks at them once more.
+    fn watch_entries(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+        self.watches_keys = true;
+        for i in 0..self.entries.len() {
+            let structure = self.entries[i].structure;
+            self.watch_keys(core, structure);
+        }
+        for keys in &self.keys {
+            // Not before they were looked at.
+            keys.seen.set(u64::MAX);
+            let entries = self.entries.iter();
+            let its = entries.filter(|entry| entry.structure == keys.structure);
+            its.for_each(|entry| keys.watch.add_key(&entry.key));
+        }
+        self.refresh(core)
+    }
+
+    /// Whether nobody has written a watched key since all entries were looked at.
+    fn keys_stand(&self) -> bool {
+        let mut keys = self.keys.iter();
+        keys.all(|keys| keys.watch.marks() == keys.seen.get())
     }
 
     /// Notes a record as it was read.
@@ -158,6 +236,9 @@ impl Reads {
         if self.entries.len() > MOST_ENTRIES {
             return self.escalate(core);
         }
+        if self.entries.len() > LOOKED_AT_ALWAYS && !self.watches_keys {
+            return self.watch_entries(core);
+        }
         Ok(Ok(()))
     }
 
@@ -167,8 +248,9 @@ impl Reads {
         structure.is_some_and(|s| self.by_key.contains_key(&(s as u32, key.into())))
     }
 
-    /// Watches a range, which is read after this.
-    pub fn watch(&mut self, open: &Arc<Open>, low: Vec<u8>, high: Option<Vec<u8>>) {
+    /// Watches a range, which is read after this. Waits until everybody who may not know of it, and is inside the
+    /// gate, has left it.
+    pub fn watch(&mut self, core: &Core, open: &Arc<Open>, low: Vec<u8>, high: Option<Vec<u8>>) {
         let structure = self.structure(open);
         if high.as_ref().is_some_and(|high| *high <= low) {
             return;
@@ -185,8 +267,15 @@ impl Reads {
         if self.ranges.iter().any(covered) {
             return;
         }
+        let claim = self.claim.as_ref();
+        let ranges = self.ranges.iter();
+        let many = ranges.filter(|range| range.structure == structure).count() >= MOST_CLAIMED;
+        let (low, high) = match claim {
+            Some(_) if many => (Vec::new(), None),
+            _ => (low, high),
+        };
         let watches = open.structure.watches();
-        let (watch, marks) = watches.add(&low, high.as_deref());
+        let (watch, marks) = watches.add(&low, high.as_deref(), claim);
         if self.ranges.iter().any(|r| Arc::ptr_eq(&r.watch, &watch)) {
             // The one over everything, which is held already.
             watches.remove(&watch);
@@ -201,6 +290,7 @@ impl Reads {
             watch,
             seen: Cell::new(marks),
         });
+        core.store.grace();
     }
 
     /// Watches the ranges that the records read lie in instead of each of them.
@@ -219,11 +309,13 @@ impl Reads {
             } else {
                 (low.to_vec(), Some(crate::api::range::above(high)))
             };
-            self.watch(&open, low, high);
+            self.watch(core, &open, low, high);
         }
         // Watched now; what was read before has to be still so.
-        if let Err(changed) = self.look_again(core, true)? {
-            return Ok(Err(changed));
+        match self.look_again(core, true, ROUNDS)? {
+            Found::Changed(changed) => return Ok(Err(changed)),
+            Found::Restless => return Ok(self.some().map_or(Ok(()), Err)),
+            Found::Same => {}
         }
         self.entries.clear();
         self.by_key.clear();
@@ -256,34 +348,50 @@ impl Reads {
         content == entry.content && (!held || ours(entry.slot) || planted(Fault::HeldIgnored))
     }
 
-    /// What every operation of a transaction begins with: whether it still stands on one state.
+    /// What every operation of a transaction begins and ends with: whether it still stands on one state.
     pub fn look(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
-        if let Some(changed) = self.written_range() {
-            return Ok(Err(changed));
+        if self.watches_keys && self.keys_stand() {
+            return Ok(self.written_range().map_or(Ok(()), Err));
         }
-        self.unlooked += 1;
-        if self.entries.len() > LOOKED_AT_ALWAYS && self.unlooked < LOOKED_AT_ALWAYS {
-            return Ok(Ok(()));
-        }
-        self.unlooked = 0;
         self.refresh(core)
     }
 
     /// Looks at everything, and again at what has moved on.
     pub fn refresh(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+        Ok(match self.refresh_in(core, ROUNDS)? {
+            Found::Same => Ok(()),
+            Found::Changed(changed) => Err(changed),
+            Found::Restless => self.some().map_or(Ok(()), Err),
+        })
+    }
+
+    /// The same before a commit, which is no conflict if others are at work on locks that it shares all the time:
+    /// who commits looks again.
+    pub fn refresh_to_commit(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+        Ok(match self.refresh_in(core, ROUNDS_OF_A_COMMIT)? {
+            Found::Same | Found::Restless => Ok(()),
+            Found::Changed(changed) => Err(changed),
+        })
+    }
+
+    fn refresh_in(&mut self, core: &Core, rounds: u32) -> Result<Found> {
         if let Some(changed) = self.written_range() {
-            return Ok(Err(changed));
+            return Ok(Found::Changed(changed));
         }
         if planted(Fault::UnvalidatedRead) {
-            return Ok(Ok(()));
+            return Ok(Found::Same);
         }
-        self.look_again(core, false)
+        let found = self.look_again(core, false, rounds)?;
+        // Of the instant at which the records were so.
+        let written = self.written_range().map(Found::Changed);
+        Ok(written.unwrap_or(found))
     }
 
     /// Looks again at entries that have moved on, or at all of them.
-    fn look_again(&mut self, core: &Core, all: bool) -> Result<std::result::Result<(), Changed>> {
+    fn look_again(&mut self, core: &Core, all: bool, rounds: u32) -> Result<Found> {
         let mut value = Vec::new();
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
+            let marks: Vec<u64> = self.keys.iter().map(|keys| keys.watch.marks()).collect();
             let mut moved = 0;
             for i in 0..self.entries.len() {
                 let entry = &self.entries[i];
@@ -301,18 +409,19 @@ impl Reads {
                     && Print::of(found.then_some(&value[..])) != entry.print
                 {
                     let entry = &self.entries[i];
-                    return Ok(Err(self.changed(entry.structure, &entry.key)));
+                    return Ok(Found::Changed(self.changed(entry.structure, &entry.key)));
                 }
                 self.entries[i].content = version.content();
                 self.refreshed += 1;
             }
-            if moved == 0 {
-                return Ok(Ok(()));
+            let seen = self.keys.iter().zip(marks);
+            seen.for_each(|(keys, marks)| keys.seen.set(marks));
+            // Whoever has written a watched key meanwhile has said so; locks may move for others.
+            if moved == 0 || (self.watches_keys && self.keys_stand()) {
+                return Ok(Found::Same);
             }
         }
-        // Others are at work on locks that it shares all the time. Nothing is known to have changed; who
-        // commits looks again.
-        Ok(Ok(()))
+        Ok(Found::Restless)
     }
 
     /// Something to name when it was not to be had in peace, if anything was read.
@@ -330,16 +439,25 @@ impl Standing for Reads {
     fn stands(&self, ours: &dyn Fn(usize) -> bool) -> bool {
         let rests = |entry: &Entry| self.at_rest.get(entry.structure as usize) == Some(&true);
         let mut entries = self.entries.iter();
-        (planted(Fault::UnvalidatedRead)
-            || entries.all(|entry| rests(entry) || self.is_still(entry, ours)))
-            && self.written_range().is_none()
+        let stand = if self.watches_keys {
+            self.keys_stand()
+        } else {
+            entries.all(|entry| rests(entry) || self.is_still(entry, ours))
+        };
+        (stand || planted(Fault::UnvalidatedRead)) && self.written_range().is_none()
+    }
+
+    fn claims(&self, claim: &Arc<Claim>) -> bool {
+        self.claim
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, claim))
     }
 
     fn writes_in(&self, watch: &Arc<Watch>) {
-        for range in &self.ranges {
-            if Arc::ptr_eq(&range.watch, watch) {
-                range.seen.set(range.seen.get() + 1);
-            }
+        let ranges = self.ranges.iter().map(|r| (&r.watch, &r.seen));
+        let keys = self.keys.iter().map(|k| (&k.watch, &k.seen));
+        for (_, seen) in ranges.chain(keys).filter(|(w, _)| Arc::ptr_eq(w, watch)) {
+            seen.set(seen.get() + 1);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Transactions as closures, run again while others are faster.
+//! Transactions that run again while others are faster: by a closure, or by who has a loop of its own.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use terrace_base::Error;
+use terrace_base::{Error, Result};
 
 use super::commit::Ended;
 use super::open::Transaction;
-use super::options::TransactionOptions;
+use super::options::{Committed, TransactionOptions};
 use super::reader::Reader;
-use super::turn::TURN_WAIT;
+use super::turn::most_of;
 use crate::api::database::Database;
 
 /// Attempts that follow at once.
@@ -17,15 +17,124 @@ const AT_ONCE: u32 = 3;
 /// The first wait after that, doubled each time, and the longest.
 const FIRST_WAIT: Duration = Duration::from_micros(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
-/// From this attempt on a transaction asks the others to wait.
-const WITH_TURN: u32 = 16;
+/// After so many attempts a transaction takes its turn: writers of what it reads wait for it.
+const BEFORE_TURN: u32 = 8;
+
+/// The attempts of a transaction, for who runs it again in a loop of its own, as bindings of other languages do:
+/// it gets its turn as a closure does.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+/// use terrace::{Attempted, TransactionOptions};
+/// let counts = db.tree("counts")?;
+/// let (mut attempts, mut t) = db.attempts(TransactionOptions::new());
+/// let committed = loop {
+///     attempts.begin(&mut t);
+///     let n = t.get(&counts, "n")?.map_or(0, |n| n[0]);
+///     t.put(&counts, "n", [n + 1])?;
+///     match attempts.end(&mut t, true)? {
+///         Attempted::Committed(committed) => break committed,
+///         Attempted::Again => {}
+///         Attempted::Ended => unreachable!("it was to be committed"),
+///     }
+/// };
+/// assert!(committed.sequence.is_some());
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[must_use = "attempts do nothing until one begins"]
+pub struct Attempts {
+    db: Database,
+    attempts: u32,
+    /// How many have begun.
+    begun: u32,
+    since: Instant,
+    longest: Duration,
+}
+
+/// How an attempt of a transaction has ended; see [`Attempts::end`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempted {
+    /// All of it has happened.
+    Committed(Committed),
+    /// It was not to be committed, and what it has read was so: nothing has happened.
+    Ended,
+    /// Others were faster. Nothing has happened; the next attempt is due.
+    Again,
+}
+
+impl std::fmt::Debug for Attempts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attempts")
+            .field("begun", &self.begun)
+            .field("of", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Attempts {
+    /// Begins the next attempt. After eight it waits until the transaction has its turn, for two seconds at most.
+    pub fn begin(&mut self, transaction: &mut Transaction) {
+        if self.begun > 0 {
+            transaction.reset();
+            wait_after(self.begun);
+        }
+        self.begun += 1;
+        if self.begun > BEFORE_TURN {
+            let core = self.db.handle.core.clone();
+            transaction.take_turn(&core, most_of(self.longest));
+        }
+        self.since = Instant::now();
+    }
+
+    /// Ends an attempt: commits it, or does not where its code has failed. It may have failed by what it has read
+    /// and is not so any more; then it is to run again, too.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] after the last attempt, and those of [`Transaction::commit`].
+    pub fn end(&mut self, transaction: &mut Transaction, commit: bool) -> Result<Attempted> {
+        let ended = self.try_to_end(transaction, commit);
+        if !matches!(ended, Ok(Attempted::Again)) {
+            transaction.let_go();
+            return ended;
+        }
+        self.longest = self.longest.max(self.since.elapsed());
+        transaction.let_go();
+        if self.begun < self.attempts {
+            return ended;
+        }
+        self.db.handle.core.transactions.gave_up();
+        Err(transaction.conflict_error(self.begun))
+    }
+
+    fn try_to_end(&self, transaction: &mut Transaction, commit: bool) -> Result<Attempted> {
+        if transaction.conflict.is_none() && !commit {
+            // It may be an error of a state that is gone.
+            match transaction.reads.refresh(&self.db.handle.core)? {
+                Ok(()) => return Ok(Attempted::Ended),
+                Err(changed) => transaction.conflict = Some(changed),
+            }
+        }
+        if transaction.conflict.is_some() {
+            transaction.count_conflict();
+            return Ok(Attempted::Again);
+        }
+        Ok(match transaction.commit_once()? {
+            Ended::Committed(committed) => Attempted::Committed(committed),
+            Ended::Conflict => Attempted::Again,
+        })
+    }
+}
+
 impl Database {
     /// Runs a transaction: `f` reads and writes through it, over any structures of this database, and what it
     /// does happens at one instant, as if nobody else were there, or not at all.
     ///
     /// When others have changed meanwhile what it has read, `f` runs again, so it must not do anything
-    /// that cannot be done twice. Its error is passed on, and nothing was changed then. A panic in it passes
-    /// through, and nothing was changed.
+    /// that cannot be done twice. After eight attempts it takes its turn: writers of what it reads wait until it
+    /// has ended, four times as long as its longest attempt took and a second at most, so it gets through beside
+    /// them. Its error is passed on, and nothing was changed then. A panic in it passes through, and nothing was
+    /// changed.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -72,52 +181,27 @@ impl Database {
         options: TransactionOptions,
         mut f: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        let core = &self.handle.core;
-        let attempts = options.attempts;
-        let mut transaction = Transaction::new(self, options);
-        for attempt in 1..=attempts {
-            let turn = &core.turn;
-            let alone = (attempt >= WITH_TURN).then(|| turn.alone(TURN_WAIT));
+        let (mut attempts, mut transaction) = self.attempts(options);
+        loop {
+            attempts.begin(&mut transaction);
             let answer = f(&mut transaction);
-            let stands = match (&answer, &transaction.conflict) {
-                (_, Some(_)) => false,
-                (Ok(_), None) => true,
-                // It may be an error of a state that is gone, or that never was.
-                (Err(_), None) => {
-                    if transaction.reads.has_ranges() {
-                        core.store.grace();
-                    }
-                    match transaction.reads.refresh(core)? {
-                        Ok(()) => true,
-                        Err(changed) => {
-                            transaction.conflict = Some(changed);
-                            false
-                        }
-                    }
-                }
-            };
-            if stands {
-                let Ok(answer) = answer else {
-                    return answer;
-                };
-                let shared = alone.is_none().then(|| turn.shared(TURN_WAIT));
-                let ended = transaction.commit_once()?;
-                drop(shared);
-                if let Ended::Committed(_) = ended {
-                    return Ok(answer);
-                }
-            } else {
-                transaction.count_conflict();
+            match attempts.end(&mut transaction, answer.is_ok())? {
+                Attempted::Committed(_) | Attempted::Ended => return answer,
+                Attempted::Again => {}
             }
-            drop(alone);
-            if attempt == attempts {
-                break;
-            }
-            transaction.reset();
-            wait_after(attempt);
         }
-        core.transactions.gave_up();
-        Err(transaction.conflict_error(attempts).into())
+    }
+
+    /// The attempts of a transaction, and the transaction, for who runs it again by itself; see [`Attempts`].
+    pub fn attempts(&self, options: TransactionOptions) -> (Attempts, Transaction) {
+        let attempts = Attempts {
+            db: self.clone(),
+            attempts: options.attempts,
+            begun: 0,
+            since: Instant::now(),
+            longest: Duration::ZERO,
+        };
+        (attempts, Transaction::new(self, options))
     }
 
     /// Reads several things of one instant: `f` may read any structures of this database, and what it
@@ -133,8 +217,8 @@ impl Database {
         self.transaction(|transaction| f(&mut Reader { transaction }))
     }
 
-    /// Begins a transaction that is committed by hand ([`Transaction::commit`]) and not run again: for bindings
-    /// of other languages, and for who has a loop already.
+    /// Begins a transaction that is committed by hand ([`Transaction::commit`]) and not run again. Who runs it
+    /// again by itself takes [`Database::attempts`].
     pub fn begin(&self, options: TransactionOptions) -> Transaction {
         Transaction::new(self, options)
     }

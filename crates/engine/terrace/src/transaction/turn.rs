@@ -1,14 +1,30 @@
-//! The turn: held by a transaction that was often too late, and shared by the attempts of all others.
+//! The turn: taken by a transaction that was often too late. While it has it, whoever is to write what it has
+//! read waits.
 //!
-//! It is there for fairness alone, so nobody waits for it for long, and who does not get it goes on without: the
-//! holder may be waiting for this very thread.
+//! It is there for fairness alone, and bounded everywhere: a turn is over after [`most_of`] at the latest,
+//! whether its transaction has ended or not, and no write waits for more than one, because the next turn begins
+//! when those have written who have waited for the one before. The thread that has it never waits for itself.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_base::sync::{Condvar, Mutex};
+use terrace_tier::Claim;
 
-/// Longest wait for the turn.
-pub const TURN_WAIT: Duration = Duration::from_millis(20);
+/// A turn is so many times as long as the longest attempt so far: others are at work, and so it may take longer.
+const TIMES: u32 = 4;
+/// The shortest turn: a thread may not be running for so long, on a busy machine. And the longest, which is how
+/// long a write may wait.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+/// Longest wait for the turn. Who does not get it goes on without: another thread may wait for this one.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// How long a turn lasts at most, by the longest attempt so far.
+pub fn most_of(longest: Duration) -> Duration {
+    (longest * TIMES).clamp(SHORTEST, LONGEST)
+}
 
 /// See the module's text.
 #[derive(Default)]
@@ -19,103 +35,144 @@ pub struct Turn {
 
 #[derive(Default)]
 struct State {
-    alone: bool,
-    shared: u32,
-    /// Who waits for it alone: newcomers that share it wait behind them.
-    wait_alone: u32,
+    now: Option<Arc<Claim>>,
+    /// Who waits for it, the first one first.
+    queue: VecDeque<u64>,
+    tickets: u64,
+    /// Writes that have waited for a turn and are not made yet.
+    owed: u32,
 }
 
-/// A hold of the turn.
-pub struct Held<'a> {
-    turn: &'a Turn,
-    alone: bool,
+/// The turn, until it is dropped.
+pub struct Taken {
+    turn: Arc<Turn>,
+    /// What holds writers up.
+    pub claim: Arc<Claim>,
 }
+
+/// A write that has waited, until it is made.
+pub struct Owed<'a>(&'a Turn);
 
 impl Turn {
-    /// Takes it alone, if all others let go of it within that time.
-    pub fn alone(&self, most: Duration) -> Option<Held<'_>> {
-        let until = Instant::now() + most;
+    /// Takes it for so long at most, as soon as it is free; nothing if that takes too long.
+    pub fn take(self: &Arc<Turn>, most: Duration) -> Option<Taken> {
+        let until = Instant::now() + WAIT;
         let mut state = self.state.lock();
-        state.wait_alone += 1;
-        while state.alone || state.shared > 0 {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                state.wait_alone -= 1;
+        let ticket = state.tickets;
+        state.tickets += 1;
+        state.queue.push_back(ticket);
+        loop {
+            let now = Instant::now();
+            let is_over = |claim: &Arc<Claim>| claim.left(now).is_none();
+            if state.queue.front() == Some(&ticket)
+                && state.now.as_ref().is_none_or(is_over)
+                && state.owed == 0
+            {
+                break;
+            }
+            // A transaction in a closure of the one that has it would wait for itself.
+            let is_own = state.now.as_ref().is_some_and(|claim| claim.is_own());
+            if is_own || now >= until {
+                state.queue.retain(|waiting| *waiting != ticket);
                 self.changed.notify_all();
                 return None;
             }
-            self.changed.wait_for(&mut state, left);
+            let over = state.now.as_ref().and_then(|claim| claim.left(now));
+            let left = until.saturating_duration_since(now);
+            self.changed
+                .wait_for(&mut state, over.map_or(left, |over| over.min(left)));
         }
-        state.wait_alone -= 1;
-        state.alone = true;
-        let turn = self;
-        Some(Held { turn, alone: true })
+        state.queue.pop_front();
+        let claim = Claim::new(most);
+        state.now = Some(claim.clone());
+        let turn = self.clone();
+        Some(Taken { turn, claim })
     }
 
-    /// Takes it beside others, if nobody has or wants it alone after that time.
-    pub fn shared(&self, most: Duration) -> Option<Held<'_>> {
-        let mut state = self.state.lock();
-        if state.alone || state.wait_alone > 0 {
-            let until = Instant::now() + most;
-            while state.alone || state.wait_alone > 0 {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return None;
-                }
-                self.changed.wait_for(&mut state, left);
-            }
-        }
-        state.shared += 1;
-        let turn = self;
-        Some(Held { turn, alone: false })
+    /// Waits until a claim that a write has met holds nobody up. The caller holds nothing.
+    #[cold]
+    pub fn wait_for(&self, claim: &Claim) -> Owed<'_> {
+        self.state.lock().owed += 1;
+        claim.wait();
+        Owed(self)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Taken {
     fn drop(&mut self) {
+        self.claim.end();
         let mut state = self.turn.state.lock();
-        if self.alone {
-            state.alone = false;
-        } else {
-            state.shared -= 1;
+        // Unless it was over before, and is another one's.
+        let mine = |claim: &Arc<Claim>| Arc::ptr_eq(claim, &self.claim);
+        if state.now.as_ref().is_some_and(mine) {
+            state.now = None;
         }
-        if state.shared == 0 {
-            self.turn.changed.notify_all();
-        }
+        drop(state);
+        self.turn.changed.notify_all();
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().owed -= 1;
+        self.0.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
-    const NONE: Duration = Duration::ZERO;
-
-    #[test]
-    fn who_has_it_alone_keeps_others_out_and_many_share_it() {
-        let turn = Turn::default();
-        let shared = [turn.shared(NONE).unwrap(), turn.shared(NONE).unwrap()];
-        assert!(turn.alone(NONE).is_none());
-        drop(shared);
-        let alone = turn.alone(NONE).unwrap();
-        assert!(turn.shared(NONE).is_none() && turn.alone(NONE).is_none());
-        drop(alone);
-        assert!(turn.shared(NONE).is_some() && turn.alone(NONE).is_some());
+    fn others<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|threads| threads.spawn(call).join().unwrap())
     }
 
     #[test]
-    fn newcomers_wait_behind_who_wants_it_alone() {
-        let turn = Turn::default();
-        let shared = turn.shared(NONE).unwrap();
+    fn one_has_it_and_no_write_waits_for_two() {
+        let turn = Arc::new(Turn::default());
+        let first = turn.take(LONGEST * 1000).unwrap();
+        // Not for itself.
+        assert!(turn.take(SHORTEST).is_none());
+        turn.wait_for(&first.claim);
+        let (claim, has_it) = (first.claim.clone(), AtomicBool::new(false));
         std::thread::scope(|threads| {
-            let wants = threads.spawn(|| turn.alone(Duration::from_secs(600)).is_some());
-            while turn.state.lock().wait_alone == 0 {
+            let waits = threads.spawn(|| {
+                let owed = turn.wait_for(&claim);
+                assert!(claim.left(Instant::now()).is_none());
+                // Nobody has the turn as long as this is not written.
+                assert!(!has_it.load(Ordering::SeqCst));
+                drop(owed);
+            });
+            let next = threads.spawn(|| {
+                let taken = turn.take(SHORTEST);
+                has_it.store(true, Ordering::SeqCst);
+                taken.is_some()
+            });
+            while turn.state.lock().owed == 0 || turn.state.lock().queue.is_empty() {
                 std::thread::yield_now();
             }
-            assert!(turn.shared(NONE).is_none());
-            drop(shared);
-            assert!(wants.join().unwrap());
+            drop(first);
+            waits.join().unwrap();
+            assert!(next.join().unwrap());
         });
-        assert!(turn.shared(NONE).is_some());
+        assert!(turn.state.lock().queue.is_empty() && turn.state.lock().now.is_none());
+    }
+
+    #[test]
+    fn a_turn_that_is_over_holds_nobody_up() {
+        let turn = Arc::new(Turn::default());
+        let first = turn.take(Duration::ZERO).unwrap();
+        others(|| drop(turn.wait_for(&first.claim)));
+        let second = others(|| {
+            turn.take(Duration::from_secs(600))
+                .map(|taken| taken.claim.clone())
+        });
+        assert!(second.is_some());
+        drop(first);
+        assert!(others(|| turn.take(SHORTEST).is_some()));
+        assert_eq!(most_of(Duration::ZERO), SHORTEST);
+        assert_eq!(most_of(Duration::from_secs(60)), LONGEST);
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
-use terrace_tier::{Change, Expect, Version};
+use terrace_tier::{Change, Expect, Version, Written};
 use terrace_wal::{Appended, Durability};
 
 use crate::catalog::opened::Open;
@@ -101,24 +101,26 @@ impl Core {
         }
         let mut appended = None;
         let again = || expect.map_or(Ok(None), |found| found.again(open, key));
-        let expect = expect.map(|found| Expect {
+        let expected = expect.map(|found| Expect {
             version: found.version,
             again: &again,
         });
-        let done = self.write_inside(pass, open, key, change, expect, &mut appended);
-        match (done, appended, in_force) {
-            (Err(e), Some(_), _) => Err(self.kill(e)),
-            (Err(e), None, _) => Err(self.failed(e)),
-            (Ok(done), Some(appended), Some(durability)) => {
-                self.commit(appended, durability)?;
-                Ok(done)
+        let written = self.write_inside(pass, open, key, change, expected, &mut appended);
+        let done = match written {
+            Err(e) if appended.is_some() => return Err(self.kill(e)),
+            Err(e) => return Err(self.failed(e)),
+            Ok(Written::Claimed(claim)) => {
+                let _owed = self.turn.wait_for(&claim);
+                return self.write_one(open, key, change, expect, durability);
             }
-            (Ok(true), None, Some(durability)) => {
-                self.confirm(durability)?;
-                Ok(true)
-            }
-            (Ok(done), _, _) => Ok(done),
+            Ok(written) => written.is_done(),
+        };
+        match (appended, in_force) {
+            (Some(appended), Some(durability)) => self.commit(appended, durability)?,
+            (None, Some(durability)) if done => self.confirm(durability)?,
+            _ => {}
         }
+        Ok(done)
     }
 
     /// Makes what an answer rests on as durable as the write that was not needed would have been: a
@@ -140,7 +142,8 @@ impl Core {
     }
 
     /// Makes one change, given a pass, which is given back before anybody waits for a disk.
-    /// `appended` is its record, once it has one: then it must not fail any more.
+    /// `appended` is its record, once it has one: then it must not fail any more. Where another thread claims the
+    /// record, the caller waits for that without the pass.
     pub fn write_inside(
         &self,
         _pass: Pass<'_>,
@@ -149,9 +152,9 @@ impl Core {
         change: Change<'_>,
         expect: Option<Expect<'_>>,
         appended: &mut Option<Appended>,
-    ) -> Result<bool> {
+    ) -> Result<Written> {
         if !open.spec.logged {
-            return open.structure.write(key, change, expect, &mut || ());
+            return open.structure.try_write(key, change, expect, &mut || ());
         }
         match change {
             Change::Put(value) => {
@@ -162,7 +165,7 @@ impl Core {
                     .then(|| self.log.append(&mut reservation, &parts));
                 let mut append = || self.log.append(&mut reservation, &parts);
                 let mut log = || *appended = Some(early.unwrap_or_else(&mut append));
-                open.structure.write(key, change, expect, &mut log)
+                open.structure.try_write(key, change, expect, &mut log)
             }
             // Deletes are the way out of a full disk, so they may take what others leave.
             Change::Delete => {
@@ -171,7 +174,7 @@ impl Core {
                 let bytes = parts.iter().map(|p| p.len()).sum();
                 let mut reservation = self.log.reserve_urgent(bytes)?;
                 let mut log = || *appended = Some(self.log.append(&mut reservation, &parts));
-                open.structure.write(key, change, expect, &mut log)
+                open.structure.try_write(key, change, expect, &mut log)
             }
         }
     }

@@ -5,11 +5,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use terrace::{
-    Database, Error, MapOptions, Merge, Options, Tiers, TransactionOptions, Tree, encode,
+    Database, Error, Index, KeySource, Map, MapOptions, Merge, Options, TableOptions, Tiers,
+    TransactionOptions, Tree, encode,
 };
 use terrace_sim::{Call, HookedDisk, SimDisk};
 
@@ -92,6 +93,76 @@ pub fn no_zombies() {
     refused(first.get(&tree, "b"));
     refused(first.get(&tree, "c"));
     refused(first.commit());
+}
+
+/// The same when very many records were read, in one structure or in several, before and after the one that
+/// changes.
+pub fn no_zombies_among_many_reads() {
+    for (before, after) in [(0, 255), (0, 300), (300, 0), (300, 300), (1000, 40)] {
+        for elsewhere in [false, true] {
+            let (db, tree) = database();
+            let others = if elsewhere {
+                db.tree("others").unwrap()
+            } else {
+                tree.clone()
+            };
+            let mut first = db.begin(TransactionOptions::new());
+            let mut read = 0u32;
+            let mut reads = |first: &mut terrace::Transaction, count: u32| {
+                for _ in 0..count {
+                    read += 1;
+                    first.get(&others, read.to_be_bytes()).unwrap();
+                }
+            };
+            reads(&mut first, before);
+            assert!(first.get(&tree, "a").unwrap().is_some());
+            reads(&mut first, after);
+            // What it has not read disturbs it as little as before.
+            others.put("elsewhere", "new").unwrap();
+            assert!(first.get(&tree, "c").unwrap().is_some());
+            let mut batch = db.batch();
+            batch.put(&tree, "a", "new").put(&tree, "b", "new");
+            db.write(batch, terrace::Durability::Buffered).unwrap();
+            refused(first.get(&tree, "b"));
+            refused(first.commit());
+        }
+    }
+}
+
+/// What was read changes while a commit works out its merges, and one of these does not fit what is there now.
+pub fn errors_of_what_was_never_together_are_conflicts() {
+    let (db, tree, hook) = out_of_memory();
+    let hot = db
+        .create_tree("hot", MapOptions::new().tiers(Tiers::One))
+        .unwrap();
+    hot.put("open", "1").unwrap();
+    hot.put("stock", encode::u64(1)).unwrap();
+    let mut first = db.begin(TransactionOptions::new());
+    assert_eq!(first.get(&hot, "open").unwrap().as_deref(), Some(&b"1"[..]));
+    first.put(&hot, "open", "0").unwrap();
+    // The page of this one has to be read, which happens within the commit.
+    let kept = Merge::SetIfAbsent(b"x".to_vec());
+    first.merge(&tree, 100u32.to_be_bytes(), kept).unwrap();
+    first.merge(&hot, "stock", Merge::AddUnsigned(-1)).unwrap();
+    let writer = (db.clone(), hot.clone());
+    let sold = move || {
+        let (db, hot) = &writer;
+        let mut batch = db.batch();
+        batch
+            .put(hot, "open", "0")
+            .put(hot, "stock", encode::u64(0));
+        db.write(batch, terrace::Durability::Buffered).unwrap();
+    };
+    assert!(hook.set(Box::new(sold)).is_ok());
+    refused(first.commit());
+    // What does not fit although nothing that was read has changed is an error.
+    let mut second = db.begin(TransactionOptions::new());
+    assert_eq!(
+        second.get(&hot, "open").unwrap().as_deref(),
+        Some(&b"0"[..])
+    );
+    second.merge(&hot, "stock", Merge::AddUnsigned(-1)).unwrap();
+    assert!(matches!(second.commit(), Err(Error::Invalid { .. })));
 }
 
 /// A write of the same value, or of another record that shares the lock, and a record that moves between the
@@ -248,8 +319,8 @@ pub fn kept_values_are_validated() {
     assert_eq!(now, [Some(b"5".to_vec()), Some(b"8".to_vec())]);
 }
 
-/// A writer has looked who watches its key before a range began to be watched, and changes it after the range
-/// was read.
+/// A writer has looked who watches its key before a range begins to be watched, and changes it later: it is waited
+/// for before anything of the range is read, so what is read after it is of the same state.
 pub fn writers_under_way_are_waited_for() {
     let (db, tree) = database();
     let (inside, came) = std::sync::mpsc::channel();
@@ -257,7 +328,7 @@ pub fn writers_under_way_are_waited_for() {
     let writing = std::thread::spawn(move || {
         terrace_tier::fault::hook(Some(Box::new(move |point| {
             if point == terrace_tier::fault::Point::Told && inside.send(()).is_ok() {
-                // However long it takes it is waited for; who does not wait is done by then.
+                // However long it takes it is waited for; who does not wait has read by then.
                 std::thread::sleep(Duration::from_millis(300));
             }
         })));
@@ -266,11 +337,12 @@ pub fn writers_under_way_are_waited_for() {
     });
     came.recv().unwrap();
     let mut first = db.begin(TransactionOptions::new());
-    assert_eq!(first.range(&tree, "a".."m").unwrap().count(), 3);
-    first.put(&tree, "x", "three").unwrap();
-    let result = first.commit();
+    let count = first.range(&tree, "a".."m").unwrap().count();
+    let found = first.get(&tree, "d").unwrap();
     writing.join().unwrap();
-    refused(result);
+    assert_eq!((count, found.as_deref()), (4, Some(&b"new"[..])));
+    first.put(&tree, "x", "four").unwrap();
+    first.commit().unwrap();
 }
 
 /// A record comes into a range while its first record is read.
@@ -287,6 +359,114 @@ pub fn watched_before_it_is_read() {
     assert!(!matches!(record, Ok(None)));
     first.put(&tree, 100u32.to_be_bytes(), "x").ok();
     refused(first.commit());
+}
+
+/// What another thread says of a write that was asked of it: that it is done, or that it waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Said {
+    Done,
+    Waits,
+}
+
+/// A thread that writes when it is asked to, and says what becomes of it.
+fn a_writer(write: impl Fn(u32) + Send + 'static) -> (mpsc::Sender<u32>, mpsc::Receiver<Said>) {
+    let (ask, asked) = mpsc::channel::<u32>();
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let waits = say.clone();
+        terrace_tier::fault::hook(Some(Box::new(move |point| {
+            if point == terrace_tier::fault::Point::HeldUp {
+                let _ = waits.send(Said::Waits);
+            }
+        })));
+        while let Ok(n) = asked.recv() {
+            write(n);
+            if say.send(Said::Done).is_err() {
+                return;
+            }
+        }
+    });
+    (ask, said)
+}
+
+/// Whatever it reads is written by another thread before it commits, until it has its turn: then who writes waits.
+/// By a put, by a batch, by a row with an index, by another transaction; of records, of a range, of very many.
+pub fn who_was_often_too_late_gets_its_turn() {
+    for (way, read) in [(0, 0), (1, 1), (2, 0), (3, 2), (0, 2)] {
+        let (db, tree) = database();
+        let index = Index::on("first", KeySource::bytes(0..1));
+        let rows = db
+            .table_with("rows", TableOptions::new().index(index))
+            .unwrap();
+        let map: Map = if way == 2 {
+            (*rows).clone()
+        } else {
+            (*tree).clone()
+        };
+        let (of, on) = (db.clone(), map.clone());
+        let (ask, said) = a_writer(move |n| {
+            let value = encode::u64(u64::from(n));
+            match way {
+                0 | 2 => on.put("a", value).unwrap(),
+                1 => {
+                    let mut batch = of.batch();
+                    batch.put(&on, "a", value).put(&on, "other", value);
+                    of.write(batch, terrace::Durability::Buffered).unwrap();
+                }
+                _ => of.transaction(|t| t.put(&on, "a", value)).unwrap(),
+            }
+        });
+        let (mut runs, mut held_up) = (0, false);
+        db.transaction(|t| {
+            runs += 1;
+            match read {
+                0 => drop(t.get(&map, "a")?),
+                1 => drop(t.range(&map, "a".."c")?.next().transpose()?),
+                _ => {
+                    for n in 0..500u32 {
+                        t.get(&map, n.to_be_bytes())?;
+                    }
+                    t.get(&map, "a")?;
+                }
+            }
+            // What is asked while it waits is written later.
+            if !held_up {
+                ask.send(runs).unwrap();
+                held_up = said.recv().unwrap() == Said::Waits;
+            }
+            t.put(&map, "sum", encode::u64(u64::from(runs)))
+        })
+        .unwrap();
+        assert!(held_up && runs > 8, "way {way}, {runs} runs");
+        assert_eq!(said.recv(), Ok(Said::Done));
+        assert!(map.get("sum").unwrap().is_some());
+    }
+}
+
+/// Two take the first record of a queue, the second one while the first has not ended: it waits, and both get one at
+/// their first attempt.
+pub fn first_records_are_taken_in_turn() {
+    let (db, tree) = database();
+    let (of, on) = (db.clone(), tree.clone());
+    let (ask, said) = a_writer(move |_| {
+        let taken = of.transaction(|t| t.pop_first(&on)).unwrap();
+        assert_eq!(taken.unwrap().0, b"b");
+    });
+    let taken = db
+        .transaction(|t| {
+            let first = t.pop_first(&tree)?;
+            ask.send(0).unwrap();
+            assert_eq!(said.recv(), Ok(Said::Waits));
+            // Who adds behind it is in nobody's way.
+            tree.put("z", "new")?;
+            Ok::<_, Error>(first)
+        })
+        .unwrap();
+    assert_eq!(taken.unwrap().0, b"a");
+    assert_eq!(said.recv(), Ok(Said::Done));
+    assert_eq!(db.stats().transactions.conflicts, 0);
+    let left: Vec<_> = tree.iter().unwrap().map(|r| r.unwrap().0).collect();
+    assert_eq!(left, [b"c", b"z"]);
 }
 
 /// Going back to a savepoint takes back what came after it, and nothing else.
@@ -318,11 +498,16 @@ pub fn savepoints() {
 }
 
 /// All of them.
-pub const ALL: [(&str, fn()); 13] = [
+pub const ALL: [(&str, fn()); 17] = [
     ("lost update", lost_update),
     ("write skew", write_skew),
     ("phantom", phantom),
     ("zombies", no_zombies),
+    ("zombies among many reads", no_zombies_among_many_reads),
+    (
+        "errors of what was never together",
+        errors_of_what_was_never_together_are_conflicts,
+    ),
     ("others do not disturb", others_do_not_disturb),
     ("reads what it writes", reads_what_it_writes),
     ("held locks are waited for", held_locks_are_waited_for),
@@ -337,5 +522,13 @@ pub const ALL: [(&str, fn()); 13] = [
         writers_under_way_are_waited_for,
     ),
     ("kept values are validated", kept_values_are_validated),
+    (
+        "who was often too late gets its turn",
+        who_was_often_too_late_gets_its_turn,
+    ),
+    (
+        "first records are taken in turn",
+        first_records_are_taken_in_turn,
+    ),
     ("savepoints", savepoints),
 ];

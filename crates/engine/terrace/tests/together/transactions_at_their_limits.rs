@@ -251,6 +251,109 @@ fn a_full_disk_at_the_commit_changes_nothing() {
     assert!(tree.contains_key("after").unwrap());
 }
 
+/// A closure waits for a thread that waits for what it has read: that thread gets on after a while, and nobody waits
+/// for ever. What a transaction writes itself, past itself, never waits.
+#[test]
+fn a_turn_that_waits_for_who_it_holds_up_comes_to_an_end() {
+    let db = open();
+    let tree = db.tree("t").unwrap();
+    tree.put("a", "0").unwrap();
+    let mut runs = 0u64;
+    let done = db.transaction_with(TransactionOptions::new().attempts(10), |t| {
+        runs += 1;
+        t.get(&tree, "a")?;
+        let value = encode::u64(runs);
+        std::thread::scope(|threads| {
+            let put = threads.spawn(|| tree.put("a", value));
+            put.join().unwrap()
+        })?;
+        t.put(&tree, "b", "1")
+    });
+    assert!(
+        matches!(done, Err(Error::Conflict { attempts: 10, .. })),
+        "{done:?}"
+    );
+    let mut runs = 0u64;
+    let done = db.transaction_with(TransactionOptions::new().attempts(20), |t| {
+        runs += 1;
+        t.get(&tree, "a")?;
+        tree.put("a", encode::u64(runs))?;
+        db.transaction(|inner| inner.put(&tree, "c", "1"))?;
+        t.put(&tree, "b", "1")
+    });
+    assert!(
+        matches!(done, Err(Error::Conflict { attempts: 20, .. })),
+        "{done:?}"
+    );
+    tree.put("a", "1").unwrap();
+    assert_eq!(tree.get("b").unwrap(), None);
+}
+
+/// Eight take from one queue what one adds to it: each record is taken once.
+#[test]
+fn a_queue_is_taken_by_eight() {
+    const EACH: u32 = 40;
+    let db = open();
+    let (queue, taken) = (db.tree("queue").unwrap(), db.hash("taken").unwrap());
+    std::thread::scope(|threads| {
+        for worker in 0..8u32 {
+            let (db, queue, taken) = (&db, &queue, &taken);
+            threads.spawn(move || {
+                for _ in 0..EACH {
+                    while !db
+                        .transaction(|t| {
+                            let Some((key, _)) = t.pop_first(queue)? else {
+                                return Ok(false);
+                            };
+                            assert!(t.insert(taken, key, worker.to_be_bytes())?);
+                            Ok::<_, Error>(true)
+                        })
+                        .unwrap()
+                    {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        for n in 0..8 * EACH {
+            queue.put(n.to_be_bytes(), [7; 20]).unwrap();
+        }
+    });
+    assert!(queue.is_empty().unwrap());
+    assert_eq!(taken.iter().unwrap().count(), 8 * EACH as usize);
+    // A stack, with what the transaction has put there itself.
+    queue.put("a", "1").unwrap();
+    db.transaction(|t| {
+        t.put(&queue, "b", "2")?;
+        assert_eq!(t.pop_last(&queue)?.unwrap().0, b"b");
+        assert_eq!(t.pop_last(&queue)?.unwrap().0, b"a");
+        assert_eq!(t.pop_first(&queue)?, None);
+        Ok::<_, Error>(())
+    })
+    .unwrap();
+    assert!(queue.is_empty().unwrap());
+    invalid(db.transaction(|t| t.pop_first(&taken)), "no order of keys");
+}
+
+/// A transaction that has become too large is told so by the change that is too much.
+#[test]
+fn what_becomes_too_large_is_told_at_once() {
+    let db = open();
+    let tree = db.tree("t").unwrap();
+    let mut put = 0u64;
+    let done = db.transaction(|t| {
+        for n in 0..1_000_000u64 {
+            put = n;
+            t.put(&tree, n.to_be_bytes(), [7; 20])?;
+        }
+        Ok::<_, Error>(())
+    });
+    invalid(done, "is the most");
+    // Half of 4 MiB, a tenth of that too late at most.
+    assert!(put < (2 << 20) * 11 / 10 / (8 + 20 + 16), "{put}");
+    assert!(tree.is_empty().unwrap());
+}
+
 /// Merges of a key are found without looking at all others, and what a range gives of the transaction's own
 /// changes without going through all of them: one transaction of very many takes about as long as ten of a
 /// tenth.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use terrace_access::overflow;
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use terrace_pages::Promise;
-use terrace_tier::{Change, Watches};
+use terrace_tier::{Change, Claim};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
 use super::staged::Staged;
@@ -61,6 +61,8 @@ pub struct Batch {
     pub(super) merge_bytes: usize,
     pub(super) deletes: usize,
     pub(super) mistake: Option<Error>,
+    /// Bytes from which on it is to be asked again whether it fits; see [`Batch::fits_so_far`].
+    look_from: usize,
 }
 
 /// A structure that is changed.
@@ -123,6 +125,7 @@ impl Batch {
         self.merge_bytes = 0;
         self.deletes = 0;
         self.mistake = None;
+        self.look_from = 0;
     }
 
     /// Stores a value in a structure: a [`crate::Tree`], a [`crate::Hash`], whatever is a [`Map`].
@@ -205,6 +208,7 @@ impl Batch {
         self.merges.truncate(mark.merges);
         self.merge_bytes = mark.merge_bytes;
         self.deletes = mark.deletes;
+        self.look_from = 0;
         if !mark.mistaken {
             self.mistake = None;
         }
@@ -414,26 +418,25 @@ impl Batch {
         })
     }
 
-    /// The first look of a writer at who watches its keys (see [`terrace_tier::Watches`]): under all locks,
-    /// before the append.
-    pub(super) fn tell_watchers(&self, standing: Option<&dyn Standing>) {
-        for target in &self.structures {
-            if target.open.structure.watches().is_watched() {
-                return self.mark_watches(standing);
-            }
+    /// The look of a writer at who watches its keys (see [`terrace_tier::Watches`]): inside the gate, under all
+    /// locks, before the append. With a claim nobody was told, and the batch is to wait for that.
+    pub(super) fn tell_watchers(&self, standing: Option<&dyn Standing>) -> Option<Arc<Claim>> {
+        let mut structures = self.structures.iter();
+        if structures.any(|target| target.open.structure.watches().is_watched()) {
+            return self.mark_watches(standing);
         }
-    }
-
-    /// The second look: after the changes, inside the gate.
-    pub(super) fn tell_watchers_still(&self) {
-        let mut watches = self.structures.iter().map(|t| t.open.structure.watches());
-        if watches.any(Watches::is_watched_still) && !planted(Fault::BatchUnwatched) {
-            self.mark_watches(None);
-        }
+        None
     }
 
     #[cold]
-    pub(super) fn mark_watches(&self, standing: Option<&dyn Standing>) {
+    fn mark_watches(&self, standing: Option<&dyn Standing>) -> Option<Arc<Claim>> {
+        let mut claims = self
+            .changes()
+            .filter_map(|(open, key, _)| open.structure.watches().claim_on(key));
+        let foreign = claims.find(|claim| standing.is_none_or(|standing| !standing.claims(claim)));
+        if foreign.is_some() {
+            return foreign;
+        }
         for (open, key, _) in self.changes() {
             open.structure.watches().mark(key, |watch| {
                 if let Some(standing) = standing {
@@ -441,6 +444,7 @@ impl Batch {
                 }
             });
         }
+        None
     }
 
     /// The slots of the record locks, ascending and each once; and which changes a later one of the
@@ -496,6 +500,18 @@ impl Batch {
             "a batch of {} changes is {bytes} bytes in memory, and half of the memory, {limit} bytes, is the most; write it in several, load it with Map::loader, or raise Options::memory",
             self.operations.len()
         )))
+    }
+
+    /// [`Batch::fits`] for who adds to it: looked at now and then, a tenth of the limit too late at most. O(1) for each
+    /// change of many.
+    pub(crate) fn fits_so_far(&mut self, core: &Core) -> Result<()> {
+        if self.payload.len() < self.look_from {
+            return Ok(());
+        }
+        self.fits(core)?;
+        let limit = (core.options.memory / MEMORY_PART) as usize;
+        self.look_from = self.payload.len() + limit / 32;
+        Ok(())
     }
 
     /// Whether the log keeps it; an error if it cannot be written as one.

@@ -5,5 +5,7 @@ pub mod merges;
 mod staged;
 pub mod standing;
 mod write;
+mod wrote;
 
 pub use changes::{Batch, MAX_BATCH_OPERATIONS, Mark};
+pub use wrote::Wrote;

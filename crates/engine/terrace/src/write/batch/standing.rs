@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_tier::Watch;
+use terrace_tier::{Claim, Watch};
 
 /// Asked while a batch is written.
 pub trait Standing {
@@ -10,6 +10,9 @@ pub trait Standing {
     /// commits, while nobody else gets one: it must not wait. `ours` says of a record lock whether the
     /// batch holds it.
     fn stands(&self, ours: &dyn Fn(usize) -> bool) -> bool;
+
+    /// Whether it is the one that claims this, which then is no hindrance.
+    fn claims(&self, claim: &Arc<Claim>) -> bool;
 
     /// The batch itself writes in this watched range, which may be one of what it rests on.
     fn writes_in(&self, watch: &Arc<Watch>);

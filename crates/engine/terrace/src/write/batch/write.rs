@@ -7,10 +7,11 @@ use terrace_access::Window;
 use terrace_base::Result;
 use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
-use terrace_wal::{Appended, Durability};
+use terrace_wal::Durability;
 
 use super::changes::Batch;
 use super::merges::Again;
+use super::wrote::Wrote;
 use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::core::Core;
@@ -32,9 +33,16 @@ impl Core {
             drop(pass);
             self.write_rounds(batch, None)?.flatten()
         } else {
-            let appended = self.write_batch_inside(batch, logged, &Expected::default())?;
+            let wrote = self.write_batch_inside(batch, logged, &Expected::default())?;
             drop(pass);
-            appended.flatten()
+            match wrote {
+                Wrote::Done(appended) => appended,
+                Wrote::Changed => None,
+                Wrote::Claimed(claim) => {
+                    let _owed = self.turn.wait_for(&claim);
+                    return self.write_batch(batch, durability);
+                }
+            }
         };
         match (appended, in_force) {
             (Some(appended), Some(durability)) => self.commit(appended, durability),
@@ -44,14 +52,13 @@ impl Core {
         }
     }
 
-    /// Writes a batch as it is, if what it rests on still stands; the caller has a pass. `None` if
-    /// not, and then nothing was done.
+    /// Writes a batch as it is, if what it rests on still stands; the caller has a pass.
     pub fn write_batch_inside(
         &self,
         batch: &mut Batch,
         logged: bool,
         expected: &Expected<'_>,
-    ) -> Result<Option<Option<Appended>>> {
+    ) -> Result<Wrote> {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
         }
@@ -110,8 +117,13 @@ impl Core {
                 structure.apply_run_locked(door, run)
             })?;
         drop(pass);
-        if let (Some(appended), Some(durability)) = (written.flatten(), in_force) {
-            self.commit(appended, durability)?;
+        match (written, in_force) {
+            (Wrote::Done(Some(appended)), Some(durability)) => self.commit(appended, durability)?,
+            (Wrote::Claimed(claim), _) => {
+                let _owed = self.turn.wait_for(&claim);
+                return self.write_sorted(batch, run);
+            }
+            _ => {}
         }
         Ok(None)
     }
@@ -126,7 +138,7 @@ impl Core {
         dirty_each: u64,
         expected: &Expected<'_>,
         apply: &mut dyn FnMut(&Batch, &Door<'_>, &[bool]) -> Result<()>,
-    ) -> Result<Option<Option<Appended>>> {
+    ) -> Result<Wrote> {
         let only_deletes = batch.deletes == batch.operations.len();
         let space = if only_deletes {
             Space::Reserve
@@ -169,7 +181,7 @@ impl Core {
         };
         if !expected.holds(version_of) {
             held.into_iter().for_each(RecordLock::release_unchanged);
-            return Ok(None);
+            return Ok(Wrote::Changed);
         }
         let again = expected.merging.again(batch, locks, version_of);
         let kept = |batch: &Batch| {
@@ -187,12 +199,15 @@ impl Core {
                 held.into_iter().for_each(RecordLock::release_unchanged);
                 // With the gate and all locks let go of.
                 drop(door);
-                return other.map(|_| None).map_err(|e| self.failed(e));
+                return other.map(|_| Wrote::Changed).map_err(|e| self.failed(e));
             }
         }
         let standing = expected.standing;
-        if !planted(Fault::BatchUnwatched) {
-            batch.tell_watchers(standing);
+        if !planted(Fault::BatchUnwatched)
+            && let Some(claim) = batch.tell_watchers(standing)
+        {
+            held.into_iter().for_each(RecordLock::release_unchanged);
+            return Ok(Wrote::Claimed(claim));
         }
         let ours = |slot| slots.binary_search(&slot).is_ok() && !planted(Fault::OwnLockRefused);
         let stands = || expected.stands(locks, &ours);
@@ -221,16 +236,15 @@ impl Core {
         };
         let Some(appended) = appended else {
             held.into_iter().for_each(RecordLock::release_unchanged);
-            return Ok(None);
+            return Ok(Wrote::Changed);
         };
         let applied = apply(batch, &door, &overruled);
         // Without log a batch that was applied in part cannot be completed either. While the door is held:
         // no cut may have the half of it.
         let applied = applied.map_err(|e| self.kill(e));
         drop(held);
-        batch.tell_watchers_still();
         drop(door);
-        applied.map(|()| Some(appended))
+        applied.map(|()| Wrote::Done(appended))
     }
 }
 

@@ -1,0 +1,16 @@
+//! What writing a batch has come to.
+
+use std::sync::Arc;
+
+use terrace_tier::Claim;
+use terrace_wal::Appended;
+
+/// How writing a batch has ended that did not fail.
+pub enum Wrote {
+    /// It is written, with this record.
+    Done(Option<Appended>),
+    /// What it rests on does not stand any more; nothing was done.
+    Changed,
+    /// Another thread claims what it is to write; nothing was done. The caller waits for that without a pass.
+    Claimed(Arc<Claim>),
+}
