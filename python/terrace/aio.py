@@ -14,8 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from os import PathLike
+from threading import Lock
 from types import TracebackType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from . import _database
 from ._database import Figures
@@ -41,7 +43,7 @@ Data = bytes | str
 
 #: Threads that calls run on, unless said otherwise.
 THREADS = 4
-#: Calls that may be under way or wait for a thread; the next one waits before it begins.
+#: Calls of an event loop that may be under way or wait for a thread; the next one waits before it begins.
 QUEUE = 64
 #: Records that cross over at once.
 CHUNK = 1024
@@ -50,11 +52,21 @@ CHUNK = 1024
 class _Pool:
     def __init__(self, threads: int, queue: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="terrace-aio")
-        self._places = asyncio.Semaphore(queue)
+        self._queue = queue
+        # A semaphore belongs to the loop that first waits for it: so each loop has its own.
+        self._lock = Lock()
+        self._of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    def _places(self, loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
+        with self._lock:
+            places = self._of_loops.get(loop)
+            if places is None:
+                places = self._of_loops[loop] = asyncio.Semaphore(self._queue)
+            return places
 
     async def run(self, call: Callable[..., T], *args: Any, **named: Any) -> T:
-        async with self._places:
-            loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        async with self._places(loop):
             return await loop.run_in_executor(self._threads, lambda: call(*args, **named))
 
     async def through(

@@ -108,3 +108,17 @@ def test_the_rest_of_the_database_is_awaited_too(tmp_path):
             await terrace.aio.open(tmp_path / "nothing", create=False)
 
     asyncio.run(main())
+
+
+def test_a_second_event_loop_works_as_the_first(tmp_path):
+    db = asyncio.run(terrace.aio.open(tmp_path / "db", memory="16MiB", threads=1, queue=1))
+
+    async def some(word):
+        t = await db.tree("t")
+        # More than have a place, so that some wait.
+        await asyncio.gather(*(t.put(f"{word}{i}", "v") for i in range(20)))
+        return [k async for k, _ in t.prefix(word)]
+
+    assert len(asyncio.run(some("a"))) == 20
+    assert len(asyncio.run(some("b"))) == 20
+    asyncio.run(db.close())
