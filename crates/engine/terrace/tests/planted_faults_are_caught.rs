@@ -9,6 +9,8 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use common::chains::chains;
+use common::clock::clocks;
 use common::run::{run, survive};
 use common::script::{Step, script};
 use common::tables::{
@@ -236,7 +238,7 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 12] = [
+    let scenarios: [(&str, fn()); 14] = [
         ("confirmed writes", confirmed_writes),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),
@@ -247,6 +249,8 @@ fn planted_faults_are_caught() {
         ("a row between two keys", a_row_between_two_keys),
         ("half an index", half_indexes),
         ("backups", || (1..6).for_each(backups)),
+        ("chains", || (1..4).for_each(|seed| chains(seed, 50))),
+        ("clocks", clocks),
         ("merged and cut", merged_and_cut),
         ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
     ];

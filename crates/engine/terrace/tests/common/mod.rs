@@ -3,6 +3,8 @@
 #![allow(dead_code)]
 
 pub mod anomalies;
+pub mod chains;
+pub mod clock;
 pub mod lists;
 pub mod model;
 pub mod run;
