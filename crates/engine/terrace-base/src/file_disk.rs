@@ -7,9 +7,9 @@
 //! So it stays the same one when the program changes its working directory, and when the directory gets
 //! another name.
 
-use std::fs::{File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ use crate::{Error, Result};
 const LOCK_ROUNDS: u32 = 100;
 /// Name of the file whose lock says that the directory is in use; never listed.
 pub const LOCK_FILE: &str = "LOCK";
+
+/// Rights that forbid nobody anything.
+pub const ALL_RIGHTS: u32 = 0o777;
 
 /// Whether reads and writes go around the cache of the operating system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +51,8 @@ pub struct FileDisk {
     /// the system says so to one of them; and after that nobody knows which names are durable.
     names: Mutex<bool>,
     direct: bool,
+    /// What files are made with at most.
+    rights: u32,
     lock: File,
     owner: Owner,
     _held: Held,
@@ -56,6 +61,12 @@ pub struct FileDisk {
 impl FileDisk {
     /// Opens the directory, which must exist, and locks it.
     pub fn open(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
+        FileDisk::open_within(path, direct, ALL_RIGHTS)
+    }
+
+    /// The same; nobody gets more rights on a file that is made there than `rights` say, of owner, group and
+    /// others, as for [`rights_of`].
+    pub fn open_within(path: impl AsRef<Path>, direct: DirectIo, rights: u32) -> Result<FileDisk> {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let mut rounds = 0;
@@ -67,7 +78,7 @@ impl FileDisk {
                     "{shown} is not a directory; name the directory that holds the database"
                 )));
             }
-            let (lock, takes_direct) = open_lock(&directory, direct != DirectIo::Off)
+            let (lock, takes_direct) = open_lock(&directory, direct != DirectIo::Off, rights)
                 .map_err(|e| Error::io("opening", LOCK_FILE, e))?;
             match lock.try_lock() {
                 Ok(()) => {}
@@ -103,6 +114,7 @@ impl FileDisk {
             directory,
             names: Mutex::new(false),
             direct: takes_direct,
+            rights,
             lock,
             owner: Owner::here(),
         })
@@ -110,6 +122,16 @@ impl FileDisk {
 
     /// As [`FileDisk::open`], making the directory (and those above it) if it is missing.
     pub fn open_or_create(path: impl AsRef<Path>, direct: DirectIo) -> Result<FileDisk> {
+        FileDisk::open_or_create_within(path, direct, ALL_RIGHTS)
+    }
+
+    /// The same with the bound of [`FileDisk::open_within`], which is that of the directory too, if it is made
+    /// here.
+    pub fn open_or_create_within(
+        path: impl AsRef<Path>,
+        direct: DirectIo,
+        rights: u32,
+    ) -> Result<FileDisk> {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|e| Error::io("finding", &shown, e))?;
@@ -117,7 +139,7 @@ impl FileDisk {
         let made = made_above(path);
         let was_there = path.exists();
         if !was_there {
-            std::fs::create_dir_all(path).map_err(|e| Error::io("creating", &shown, e))?;
+            make_directory(path, rights).map_err(|e| Error::io("creating", &shown, e))?;
         }
         // The name of each new directory lies in the one above; without these syncs a power cut could
         // take the whole database away. Of one that was there before, too, as long as it is empty: who
@@ -132,7 +154,7 @@ impl FileDisk {
                 }
             }
         }
-        FileDisk::open(path, direct)
+        FileDisk::open_within(path, direct, rights)
     }
 
     /// Whether files opened with [`Disk::open`] and [`Disk::create`] bypass the cache.
@@ -173,10 +195,27 @@ impl FileDisk {
             flags |= direct_flag();
         }
         Ok(Arc::new(RealFile {
-            file: open_in(&self.directory, checked(name)?, flags)?,
+            file: open_in(&self.directory, checked(name)?, flags, self.rights)?,
             small_writes: buffered.then(SmallWrites::new),
         }))
     }
+}
+
+/// Makes a directory and those above it; its own rights go up to `rights`.
+fn make_directory(path: &Path, rights: u32) -> io::Result<()> {
+    if let Some(above) = path.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    // Its owner must be able to make files there.
+    match DirBuilder::new().mode(rights | 0o700).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// What a directory allows its owner, its group and others, as nine bits; everything where nobody can tell.
+pub fn rights_of(directory: &Path) -> u32 {
+    std::fs::metadata(directory).map_or(ALL_RIGHTS, |about| about.mode() & ALL_RIGHTS)
 }
 
 /// The name, if it can be one of a database file.
@@ -191,11 +230,11 @@ fn checked(name: &str) -> io::Result<&str> {
 }
 
 /// Opens a file of the directory for reading and writing.
-fn open_in(directory: &File, name: &str, flags: OFlags) -> io::Result<File> {
+fn open_in(directory: &File, name: &str, flags: OFlags, rights: u32) -> io::Result<File> {
     // As the standard library opens files: not for programs that are started, and readable to whom the
-    // process allows it.
+    // process and these rights allow it.
     let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o666);
+    let mode = Mode::from_raw_mode(0o666 & (rights | 0o600));
     loop {
         match rustix::fs::openat(directory, name, flags, mode) {
             Ok(file) => return Ok(File::from(file)),
@@ -261,15 +300,16 @@ fn is_in(directory: &File, lock: &File) -> io::Result<bool> {
 
 /// Opens the lock file, with the direct flag if `try_direct`, because opening a file is how one
 /// learns whether the file system takes the flag.
-fn open_lock(directory: &File, try_direct: bool) -> io::Result<(File, bool)> {
+fn open_lock(directory: &File, try_direct: bool, rights: u32) -> io::Result<(File, bool)> {
     if try_direct {
-        match open_in(directory, LOCK_FILE, OFlags::CREATE | direct_flag()) {
+        match open_in(directory, LOCK_FILE, OFlags::CREATE | direct_flag(), rights) {
             Ok(file) => return Ok((file, !direct_flag().is_empty())),
             Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
             Err(e) => return Err(e),
         }
     }
-    Ok((open_in(directory, LOCK_FILE, OFlags::CREATE)?, false))
+    let lock = open_in(directory, LOCK_FILE, OFlags::CREATE, rights)?;
+    Ok((lock, false))
 }
 
 #[cfg(target_os = "linux")]
@@ -302,7 +342,7 @@ impl Disk for FileDisk {
     fn reuse_buffered(&self, old: &str, new: &str, len: u64) -> io::Result<Arc<dyn DiskFile>> {
         self.check_owner()?;
         let (old, new) = (checked(old)?, checked(new)?);
-        let file = open_in(&self.directory, old, OFlags::empty())?;
+        let file = open_in(&self.directory, old, OFlags::empty(), self.rights)?;
         if file.metadata()?.len() != len {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,

@@ -99,6 +99,12 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
         |f| f.breaks.into(),
     );
     each(
+        "follow_clock_leaps",
+        Counter,
+        "Times that the clock had gone back between two copies of the log.",
+        |f| f.clock_leaps.into(),
+    );
+    each(
         "follow_failing",
         Gauge,
         "Whether the last attempt to copy the log failed.",

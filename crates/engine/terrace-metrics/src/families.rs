@@ -97,10 +97,7 @@ fn structures(stats: &Stats, text: &mut Text) {
     text.family("structures", Gauge, "Structures, without their indexes.")
         .sample(&[], stats.structures.len() as u64);
     text.family("structure", Info, "What a structure or an index is.");
-    for one in named
-        .iter()
-        .filter(|one| one.stats.len() == 1 && one.structure != "_other")
-    {
+    for one in named.iter().filter(|one| !one.is_sum()) {
         let info = &one.stats[0].info;
         let kind = match info.kind {
             StructureKind::Tree if !one.index.is_empty() => "index",
@@ -116,7 +113,7 @@ fn structures(stats: &Stats, text: &mut Text) {
         let yes = |is: bool| if is { "true" } else { "false" };
         text.sample(
             &[
-                ("structure", one.structure),
+                ("structure", &*one.structure),
                 ("index", one.index),
                 ("kind", kind),
                 ("tiers", tiers),
@@ -134,7 +131,7 @@ fn structures(stats: &Stats, text: &mut Text) {
         for one in &named {
             for (value, figure) in figures {
                 let labels: Labels<'_> = &[
-                    ("structure", one.structure),
+                    ("structure", &*one.structure),
                     ("index", one.index),
                     (label, value),
                 ];
@@ -187,7 +184,7 @@ fn structures(stats: &Stats, text: &mut Text) {
         "Sum of the fills of hot leaves that the ageing has looked at.",
     );
     for one in &named {
-        let labels: Labels<'_> = &[("structure", one.structure), ("index", one.index)];
+        let labels: Labels<'_> = &[("structure", &*one.structure), ("index", one.index)];
         text.sample(
             labels,
             one.sum(|s| s.swept_fill_thousandths) as f64 / 1000.0,
@@ -201,7 +198,7 @@ fn structures(stats: &Stats, text: &mut Text) {
     for one in &named {
         let leaves = one.sum(|s| s.swept_leaves);
         if leaves > 0 {
-            let labels: Labels<'_> = &[("structure", one.structure), ("index", one.index)];
+            let labels: Labels<'_> = &[("structure", &*one.structure), ("index", one.index)];
             let fill = one.sum(|s| s.swept_fill_thousandths) as f64 / 1000.0;
             text.sample(labels, fill / leaves as f64);
         }
@@ -223,7 +220,7 @@ fn structures(stats: &Stats, text: &mut Text) {
             if let Some(records) = one.sum_known(figure) {
                 text.sample(
                     &[
-                        ("structure", one.structure),
+                        ("structure", &*one.structure),
                         ("index", one.index),
                         ("tier", tier),
                     ],

@@ -17,7 +17,7 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
                 continue;
             }
             for (value, figure) in figures {
-                let labels: Labels<'_> = &[("structure", one.structure), (label, value)];
+                let labels: Labels<'_> = &[("structure", &*one.structure), (label, value)];
                 text.sample(labels, one.sum(|s| s.lsm.as_ref().map_or(0, figure)));
             }
         }
@@ -122,7 +122,7 @@ pub(crate) fn families(stats: &Stats, text: &mut Text) {
                     level.map_or(0, figure)
                 };
                 let number = (level + 1).to_string();
-                let labels: Labels<'_> = &[("structure", one.structure), ("level", &number)];
+                let labels: Labels<'_> = &[("structure", &*one.structure), ("level", &number)];
                 text.sample(labels, one.sum(of));
             }
         }

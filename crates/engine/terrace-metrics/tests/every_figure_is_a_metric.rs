@@ -20,6 +20,8 @@ const NOT_SHOWN: &[&str] = &[
     "drain_seconds",
     "closed_seconds",
     "id",
+    // A place, not a figure.
+    "series",
     // In the timestamps, which are seconds and parts of them.
     "secs_since_epoch",
     "nanos_since_epoch",
@@ -49,7 +51,7 @@ fn numbered() -> Stats {
     });
     json["following"] = serde_json::json!([{
         "set": "/backup/people", "sequence": 0, "time": time, "log_bytes": 0, "point": 0,
-        "breaks": 0, "error": "a full disk",
+        "breaks": 0, "clock_leaps": 0, "error": "a full disk",
     }]);
     for s in json["structures"].as_array_mut().unwrap() {
         (s["hot_hit_rate"], s["hot_fill"]) = (0.into(), 0.into());
@@ -69,7 +71,10 @@ fn numbered() -> Stats {
 }
 
 fn number(json: &mut Value, path: &str) {
-    if path.ends_with("buckets") || path.ends_with("/id") {
+    if ["buckets", "/id", "/series"]
+        .iter()
+        .any(|end| path.ends_with(end))
+    {
         return;
     }
     match json {
@@ -227,6 +232,79 @@ fn figures_add_up_and_many_structures_are_summed() {
         MAX_STRUCTURES as u64 + 20
     );
     assert_eq!(sum("terrace_structures", ""), MAX_STRUCTURES as u64 + 20);
+}
+
+/// The samples of a text: names with labels, each of which must be there once.
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, number) = line.rsplit_once(' ').unwrap();
+        let before = all.insert(name.to_owned(), number.parse().unwrap());
+        assert!(before.is_none(), "{name} is there twice");
+    }
+    all
+}
+
+#[test]
+fn a_structure_that_is_called_like_the_sum_has_a_series_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), Options::new().memory(32 << 20)).unwrap();
+    for name in ["_other", "__other", "other"] {
+        db.tree(name).unwrap().put(name, "v").unwrap();
+    }
+    for i in 0..MAX_STRUCTURES {
+        db.tree(&format!("t{i}")).unwrap().put("k", "v").unwrap();
+    }
+    let all = samples(&render(&db.stats(), Format::Prometheus));
+    let writes = |name: &str| all.get(&format!("terrace_writes_total{{structure=\"{name}\"}}"));
+    for name in ["__other", "___other", "other"] {
+        assert_eq!(writes(name), Some(&1.0), "{name}");
+    }
+    assert_eq!(writes("_other"), Some(&3.0));
+}
+
+#[test]
+fn no_count_goes_back_when_structures_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), Options::new().memory(32 << 20)).unwrap();
+    let put = |i: usize, times: usize| {
+        let tree = db.tree(&format!("t{i}")).unwrap();
+        (0..times).for_each(|n| tree.put(n.to_string(), "v").unwrap());
+    };
+    let look = || samples(&render(&db.stats(), Format::Prometheus));
+    let sum = |all: &BTreeMap<String, f64>| -> f64 {
+        let writes = all
+            .iter()
+            .filter(|(name, _)| name.starts_with("terrace_writes_total{"));
+        writes.map(|(_, number)| number).sum()
+    };
+    // Those in the sum have more than those before them.
+    (0..MAX_STRUCTURES + 40).for_each(|i| put(i, 1 + i / MAX_STRUCTURES * 5));
+    let mut before = look();
+    let mut check = |again: &dyn Fn(&str) -> bool, context: &str| {
+        let now = look();
+        for (name, was) in before.iter().filter(|(name, _)| name.contains("_total")) {
+            if let Some(is) = now.get(name).filter(|_| !again(name)) {
+                assert!(is >= was, "{context}: {name} was {was}, and is {is}");
+            }
+        }
+        assert!(sum(&now) >= sum(&before), "{context}");
+        before = now;
+    };
+    let never = |_: &str| false;
+    for i in (0..MAX_STRUCTURES + 40).step_by(3) {
+        db.drop_structure(&format!("t{i}")).unwrap();
+    }
+    check(&never, "a third is dropped");
+    // One that is made again begins anew: that is how collectors know a restart.
+    (0..MAX_STRUCTURES + 40).step_by(3).for_each(|i| put(i, 1));
+    check(&|name| !name.contains("_other"), "made again");
+    db.rename_structure("t1", "renamed").unwrap();
+    check(&never, "renamed");
+    for i in (0..MAX_STRUCTURES + 40).filter(|i| i % 3 == 2) {
+        db.drop_structure(&format!("t{i}")).unwrap();
+    }
+    check(&never, "another third is dropped");
 }
 
 /// The table for people has each metric, and none that is not there.

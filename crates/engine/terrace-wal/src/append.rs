@@ -44,6 +44,18 @@ impl Log {
         check().then(|| self.append_now(&mut state, reservation, parts))
     }
 
+    /// [`Log::append`] of a record that is made when it has its place in the commit order. Nobody appends
+    /// meanwhile, so `make` must be short, must not wait, and must not use the log.
+    pub fn append_made(
+        &self,
+        reservation: &mut Reservation<'_>,
+        make: impl FnOnce() -> Vec<u8>,
+    ) -> Appended {
+        let mut state = self.state_for(reservation);
+        let record = make();
+        self.append_now(&mut state, reservation, &[&record])
+    }
+
     /// The log, once nothing has to be waited for any more.
     #[inline(always)]
     fn state_for(&self, reservation: &Reservation<'_>) -> MutexGuard<'_, State> {

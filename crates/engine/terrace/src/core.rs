@@ -21,6 +21,7 @@ use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
 use crate::planted::{Fault, planted};
 use crate::recover::opening::Opening;
+use crate::stats::series::Series;
 use crate::transaction::{Figures, Heads, Turn};
 
 /// See the module's text. Background threads hold it, handles hold it through
@@ -41,8 +42,10 @@ pub struct Core {
     pub naming: Mutex<()>,
     pub checkpoints: Checkpoints,
     pub drops: Drops,
-    /// The time of the last mark, in milliseconds since 1970.
-    pub last_mark: Mutex<u64>,
+    /// The store whose last checkpoint this reads, if the database was opened to be read only.
+    pub read_only_of: Option<Arc<PageStore>>,
+    /// What collectors of metrics need of structures that come and go.
+    pub series: Mutex<Series>,
     #[cfg(feature = "backup")]
     pub backups: crate::backup::state::Backups,
     /// Absent while the world is stopped, and without background threads.

@@ -72,8 +72,8 @@ pub use api::unordered::Unordered;
 #[cfg(feature = "backup")]
 pub use backup::{
     ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
-    FollowOptions, FollowStatus, Follower, Keep, PruneReport, RestoreOptions, RestoreReport,
-    RestoreTo, backup_contents, list_backup, prune_backup, restore, verify_backup,
+    ClockLeap, FollowOptions, FollowStatus, Follower, Keep, PruneReport, RestoreOptions,
+    RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore, verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]
@@ -121,7 +121,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub mod fault {
-    pub use crate::planted::{Fault, plant};
+    pub use crate::planted::{Fault, plant, set_clock_ahead};
     pub use crate::probes::{calm_rounds, lock_of, locks, shared_locks, store};
 }
 

@@ -1,6 +1,7 @@
 //! Marks: places in the log that a restore can go back to.
 //!
-//! Invariant: the times of marks rise with their places in the log.
+//! Invariant: a mark has the time that the clock showed at its place in the log. If the clock goes back, so do the
+//! times of marks: who keeps them says where.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,6 +12,7 @@ use crate::api::database::Database;
 use crate::core::Core;
 use crate::effects::encode_mark;
 use crate::kinds::spec::check_named;
+use crate::planted::now;
 
 /// A place in the log; see [`Database::mark`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -54,20 +56,15 @@ impl Core {
         // More than the longest number takes.
         let reservation = self.log.reserve(name.len() + 32);
         let mut reservation = reservation.map_err(|e| self.failed(e))?;
-        let mut last = self.last_mark.lock();
-        let time_ms = millis(SystemTime::now()).max(*last);
-        let mut payload = Vec::new();
-        encode_mark(time_ms, name, &mut payload);
-        let appended = self.log.append(&mut reservation, &[&payload]);
-        *last = time_ms;
+        let mut time_ms = 0;
+        // The clock is read when it has its place: what was begun later lies behind it.
+        let appended = self.log.append_made(&mut reservation, || {
+            time_ms = millis(now());
+            let mut payload = Vec::with_capacity(name.len() + 32);
+            encode_mark(time_ms, name, &mut payload);
+            payload
+        });
         Ok((time_ms, appended))
-    }
-
-    /// No mark that is made from now on is older.
-    #[cfg(feature = "backup")]
-    pub fn marked_until(&self, time_ms: u64) {
-        let mut last = self.last_mark.lock();
-        *last = time_ms.max(*last);
     }
 
     /// See [`Database::mark`].

@@ -53,6 +53,14 @@ pub enum Fault {
     UnfinishedShown,
     /// The snapshot that changes begin with is taken before the log is held.
     SnapshotBeforeHold,
+    /// A point is taken for one of a chain that begins behind it.
+    PointOfLaterChain,
+    /// Following ends without the point that its chain lacks.
+    EndsWithoutPoint,
+    /// What is archived is said to be in the set, though no point leads to it.
+    ArchivedIsRestorable,
+    /// A clock that went back is not thought of when a time is looked for.
+    LeapsForgotten,
     /// A batch does not tell those who watch its keys.
     BatchUnwatched,
     /// A transaction takes a lock that it holds itself for one that others hold.
@@ -90,7 +98,7 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 20] = [
+    pub const ANYWHERE: [Fault; 24] = [
         Fault::UnfinishedShown,
         Fault::SnapshotBeforeHold,
         Fault::SyncAsBuffered,
@@ -110,6 +118,10 @@ impl Fault {
         Fault::UnfinishedKept,
         Fault::EqualPlaceIsEqual,
         Fault::RestoredTooFar,
+        Fault::PointOfLaterChain,
+        Fault::EndsWithoutPoint,
+        Fault::ArchivedIsRestorable,
+        Fault::LeapsForgotten,
         Fault::LogGivenUpAtStep,
     ];
 
@@ -141,3 +153,29 @@ impl Fault {
 }
 
 terrace_base::faults_of_processes!(feature = "planted-faults", Fault);
+
+#[cfg(feature = "planted-faults")]
+std::thread_local! {
+    static AHEAD_MS: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
+}
+
+/// Puts the clock ahead, or back, for what this thread does, by so many milliseconds.
+#[cfg(feature = "planted-faults")]
+pub fn set_clock_ahead(ms: i64) {
+    AHEAD_MS.with(|ahead| ahead.set(ms));
+}
+
+/// What the clock shows, or is to show.
+#[cfg(feature = "planted-faults")]
+pub(crate) fn now() -> std::time::SystemTime {
+    let ahead = AHEAD_MS.with(std::cell::Cell::get);
+    let by = std::time::Duration::from_millis(ahead.unsigned_abs());
+    let now = std::time::SystemTime::now();
+    if ahead < 0 { now - by } else { now + by }
+}
+
+/// What the clock shows.
+#[cfg(not(feature = "planted-faults"))]
+pub(crate) fn now() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}

@@ -10,6 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
+use common::chains::chains;
+use common::clock::clocks;
 use common::run::{run, survive};
 use common::script::{Step, script};
 use common::tables::{
@@ -237,7 +239,7 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 14] = [
+    let scenarios: [(&str, fn()); 16] = [
         (
             "a snapshot to begin with",
             a_snapshot_begins_where_the_changes_do,
@@ -253,6 +255,8 @@ fn planted_faults_are_caught() {
         ("a row between two keys", a_row_between_two_keys),
         ("half an index", half_indexes),
         ("backups", || (1..6).for_each(backups)),
+        ("chains", || (1..4).for_each(|seed| chains(seed, 50))),
+        ("clocks", clocks),
         ("merged and cut", merged_and_cut),
         ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
     ];

@@ -52,8 +52,8 @@ Examples:
   terrace scan people.db --prefix a --limit 10
   terrace stat people.db
 
-Numbers of bytes may have a unit: 512MiB, 1GiB, 64k, 1073741824.
-A command ends with 0 if all went well, 1 if not (or if a key was not there), 2 if it was not
+Numbers of bytes may have a unit: 512MiB, 1GiB, 64k, 1073741824. \
+A command ends with 0 if all went well, 1 if not (or if a key was not there), 2 if it was not \
 understood.";
 
 #[derive(Debug, Subcommand)]
@@ -160,18 +160,19 @@ pub struct LoadArgs {
     #[arg(long)]
     pub skip_bad: bool,
 
-    /// Kind of the structure, if it is created
-    #[arg(long, value_enum, default_value = "tree")]
-    pub kind: KindName,
+    /// Kind of the structure, if it is created: tree, if nothing is said. One that is there must be of it
+    #[arg(long, value_enum)]
+    pub kind: Option<KindName>,
 
     /// How pages of an LSM-tree are compressed: none, lz4 (the last level), or lz4:N (the last N levels); of
     /// one that is there, from now on
     #[arg(long, value_name = "HOW", value_parser = parse_compression)]
     pub compress: Option<Compression>,
 
-    /// Tiers of the structure, if it is created: 2 for skewed access, 1 for none
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub tiers: u8,
+    /// Tiers of the structure, if it is created: 2 (the default) for skewed access, 1 for none. One that is
+    /// there must have so many
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub tiers: Option<u8>,
 
     /// An index of the table, if it is created with --kind table: NAME=SOURCE, or NAME=unique:SOURCE;
     /// may be given several times. A table that is there must have the same indexes
@@ -184,12 +185,12 @@ pub struct LoadArgs {
 }
 
 const LOAD_HELP: &str = "\
-Records with a key that is there already replace it. Malformed lines are reported with their
-numbers; without --skip-bad the first one ends the command, and what came before it stays loaded. A
-quote that is never closed ends it always, as nobody knows where the next record begins. Input that
-gzip has compressed is read as what it was before. Ctrl-C ends it, and says what is loaded.
-When the command has ended well, everything is on the disk. Records of trees, and of tables without
-indexes, are sorted first, in files of the database's folder, so that their pages are written once and
+Records with a key that is there already replace it. Malformed lines are reported with their \
+numbers; without --skip-bad the first one ends the command, and what came before it stays loaded. A \
+quote that is never closed ends it always, as nobody knows where the next record begins. Input that \
+gzip has compressed is read as what it was before. Ctrl-C ends it, and says what is loaded. \
+When the command has ended well, everything is on the disk. Records of trees, and of tables without \
+indexes, are sorted first, in files of the database's folder, so that their pages are written once and \
 full: nothing of them is there before all were read.
 
 Where an index finds the key of a row:
@@ -198,7 +199,7 @@ Where an index finds the key of a row:
   csv:COLUMN            a field of a row of comma-separated values, counted from 1
   csv:COLUMN:DELIMITER  the same with another delimiter; \\t is a tab
   bytes:FROM..TO        these bytes of the row, counted from 0, without the last
-A row without the field, or with nothing in it, is not in the index; one with a key that another row has in a unique index,
+A row without the field, or with nothing in it, is not in the index; one with a key that another row has in a unique index, \
 or that is no JSON where it should be, is refused like a malformed line.
 
 Examples:
@@ -256,9 +257,9 @@ pub struct PutArgs {
     #[arg(long, short, value_name = "NAME")]
     pub structure: Option<String>,
 
-    /// Kind of the structure, if it is created
-    #[arg(long, value_enum, default_value = "tree")]
-    pub kind: KindName,
+    /// Kind of the structure, if it is created: tree, if nothing is said. One that is there must be of it
+    #[arg(long, value_enum)]
+    pub kind: Option<KindName>,
 
     /// How pages of an LSM-tree are compressed: none, lz4 (the last level), or lz4:N (the last N levels); of
     /// one that is there, from now on
@@ -346,8 +347,8 @@ pub struct ScanArgs {
 }
 
 const SCAN_HELP: &str = "\
-A line holds a key, a tab and a value. Tabs, line ends, backslashes and bytes that are no text are
-printed as \\t, \\n, \\\\ and \\xNN.
+A line holds a key, a tab and a value. Tabs, line ends, backslashes and bytes that are no text are \
+printed as \\t, \\n, \\\\ and \\xNN; a value that is an object of JSON on one line is printed as it is.
 
 Examples:
   terrace scan people.db --prefix ada
@@ -371,7 +372,7 @@ pub struct DumpArgs {
 }
 
 const DUMP_HELP: &str = "\
-Of a table the rows are printed, those of one tier in no order; without --all, `terrace load --index`
+Of a table the rows are printed, those of one tier in no order; without --all, `terrace load --index` \
 makes its indexes again.
 
 Examples:
@@ -379,8 +380,8 @@ Examples:
   terrace dump --all people.db | gzip > people.dump.gz
   terrace load copy.db --format dump people.dump.gz
 
-Of a damaged structure the records before the damage are printed, and then those behind it, from the
-last one on; of a table with one tier only the former. What is wrong is said on the standard error, and
+Of a damaged structure the records before the damage are printed, and then those behind it, from the \
+last one on; of a table with one tier only the former. What is wrong is said on the standard error, and \
 the command ends with 1: what was printed can be loaded, but is not all.";
 
 #[cfg(test)]
@@ -391,5 +392,26 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_of_the_help_are_broken_by_the_terminal_alone() {
+        fn look(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let lines: Vec<&str> = help.lines().collect();
+            let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            for two in lines
+                .windows(2)
+                .filter(|two| two.iter().all(|line| is_text(line)))
+            {
+                panic!(
+                    "{}: a paragraph is broken between {two:?}",
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 }

@@ -11,8 +11,9 @@ use crate::args::{
     BackupVerifyArgs, CompactArgs, MarkArgs, Open, RestoreArgs, rate_of,
 };
 use crate::engine::backups::{
-    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, Keep, RestoreOptions,
-    RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of, verify_backup,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, FollowOptions, FollowStatus, Keep,
+    RestoreOptions, RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of,
+    verify_backup,
 };
 use crate::engine::store_options;
 use crate::other::{Other, Reached};
@@ -34,7 +35,7 @@ fn create(args: &BackupCreateArgs) -> Result<ExitCode> {
     if args.follow {
         return begin_to_follow(&args.open, &args.set, &FollowOptions::new(), args.json);
     }
-    let mut db = Reached::find(&args.open, args.json)?;
+    let mut db = Reached::find_to_back_up(&args.open, args.json)?;
     let bar = Late::new(args.json);
     let made = match &mut db {
         Reached::Own(db) => {
@@ -109,7 +110,7 @@ fn follow(args: &BackupFollowArgs) -> Result<ExitCode> {
 }
 
 fn who_has_it_open(open: &Open) -> Result<Other> {
-    let Some(db) = Other::find(&open.db) else {
+    let Some(db) = Other::find(&open.db)? else {
         bail!(
             "nobody answers who has {} open: only a process that has it open with Options::control(true) \
              can follow its log; a database that is closed is backed up with `terrace backup create`",
@@ -153,6 +154,12 @@ fn print_following(all: &[FollowStatus], json: bool) -> Result<ExitCode> {
             "{set}: change {} of {time}, {} bytes of log, {} breaks\n",
             status.sequence, status.log_bytes, status.breaks
         );
+        if status.clock_leaps > 0 {
+            let leaps = status.clock_leaps;
+            text += &format!(
+                "  the clock went back {leaps} times: `terrace backup list` shows where\n"
+            );
+        }
         if let Some(error) = &status.error {
             text += &format!("  the last attempt failed, and is tried again: {error}\n");
         }
@@ -223,20 +230,32 @@ fn list(args: &BackupListArgs) -> Result<ExitCode> {
                 .iter()
                 .filter(|point| point.chain == Some(log.chain));
             let points: Vec<u64> = points.map(|point| point.point).collect();
+            let leaps: Vec<_> = log.leaps.iter().map(leap_object).collect();
             let object = json!({
                 "log": log.chain, "first": first, "last": last, "until": until,
-                "bytes": bytes, "points": points, "marks": marks,
+                "bytes": bytes, "points": points, "marks": marks, "clock_leaps": leaps,
             });
             text += &format!("{object}\n");
             continue;
         }
+        let is_reached = |point: &BackupPoint| {
+            point.chain == Some(log.chain)
+                && (log.first..=log.last + 1).contains(&(point.sequence + 1))
+        };
         text += &format!(
-            "log of changes {} to {}, until {} ({} bytes)\n",
+            "log of changes {} to {}, until {} ({} bytes){}\n",
             log.first,
             log.last,
             until.as_deref().unwrap_or("then"),
-            log.bytes
+            log.bytes,
+            match set.points.iter().any(is_reached) {
+                true => "",
+                false => "; no point leads to it",
+            }
         );
+        for leap in &log.leaps {
+            text += &format!("  {}\n", told_leap(leap));
+        }
         for mark in &log.marks {
             let time = text_of(mark.time);
             text += &format!("  mark {} at change {}, {time}\n", mark.name, mark.sequence);
@@ -244,6 +263,19 @@ fn list(args: &BackupListArgs) -> Result<ExitCode> {
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn told_leap(leap: &ClockLeap) -> String {
+    format!(
+        "the clock went back at change {}, from {} to {}: times up to then are there twice",
+        leap.sequence,
+        text_of(leap.from),
+        text_of(leap.to)
+    )
+}
+
+fn leap_object(leap: &ClockLeap) -> serde_json::Value {
+    json!({ "sequence": leap.sequence, "from": text_of(leap.from), "to": text_of(leap.to) })
 }
 
 fn object(point: &BackupPoint) -> serde_json::Value {
@@ -272,6 +304,11 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
             found.pages,
             found.records
         );
+        if let Some((first, last)) = found.unreached {
+            text += &format!(
+                "changes {first} to {last} are in the set, and no point leads to them: they cannot be restored\n"
+            );
+        }
         for leftover in &found.leftovers {
             text += &format!("{leftover} belongs to no point; the next backup deletes it\n");
         }
@@ -285,6 +322,14 @@ fn verify(args: &BackupVerifyArgs) -> Result<ExitCode> {
     }
     if !found.is_clean() {
         let damaged: Vec<String> = found.damaged.iter().map(u64::to_string).collect();
+        if found.problems.is_empty() {
+            bail!(
+                "the newest changes in {} cannot be restored: the log was given up before them, and no point \
+                 has been made since; have the database make one, with `terrace backup create` or by \
+                 following on",
+                args.set.display()
+            );
+        }
         if damaged.is_empty() {
             bail!(
                 "the log in {} is damaged: restore a point, and make a new backup",
@@ -377,7 +422,10 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         (.., Some(name)) => RestoreTo::Mark(name.clone()),
         _ => RestoreTo::Latest,
     };
-    options = options.to(to).verify(!args.no_verify);
+    options = options
+        .to(to)
+        .verify(!args.no_verify)
+        .up_to_break(args.up_to_break);
     if let Some(name) = &args.structure {
         options = options.structure(name);
     }
@@ -391,6 +439,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
             "time": text_of(done.time),
             "replayed": done.replayed,
             "as_of_point": done.as_of_point,
+            "clock_leaps": done.clock_leaps.iter().map(leap_object).collect::<Vec<_>>(),
             "pages": done.pages,
             "structures": done.structures,
             "verified": done.verified,
@@ -413,6 +462,9 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
             },
             done.seconds
         );
+        for leap in &done.clock_leaps {
+            text += &format!("{}\n", told_leap(leap));
+        }
         for name in &done.as_of_point {
             text += &format!("{name} has no log: it is as it was at that point\n");
         }

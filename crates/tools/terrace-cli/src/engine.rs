@@ -85,6 +85,10 @@ pub struct TreeSettings {
     pub inclusive: Option<bool>,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
+    /// What it must be, if it is there.
+    pub expected_kind: Option<Kind>,
+    /// The tiers that it must have, if it is there.
+    pub expected_tiers: Option<u8>,
 }
 
 impl Default for TreeSettings {
@@ -99,11 +103,22 @@ impl Default for TreeSettings {
             compression: None,
             inclusive: None,
             indexes: Vec::new(),
+            expected_kind: None,
+            expected_tiers: None,
         }
     }
 }
 
 impl TreeSettings {
+    /// One of this kind, which it must be too if it is there; a tree, if it is not there and nothing is said.
+    pub fn of_kind(said: Option<Kind>) -> TreeSettings {
+        TreeSettings {
+            kind: said.unwrap_or(Kind::Tree),
+            expected_kind: said,
+            ..TreeSettings::default()
+        }
+    }
+
     fn options(&self) -> MapOptions {
         let tiers = if self.tiers == 1 {
             Tiers::One
@@ -285,10 +300,11 @@ impl Db {
         Ok(tree)
     }
 
-    /// A structure, created if it is not there. One that is there stays as it is, and has the
-    /// indexes that the settings say, if they say any; from now on it is compressed as they say, if they do.
+    /// A structure, created if it is not there. One that is there stays as it is, and must be of the kind and
+    /// have the tiers and indexes that the settings expect, if they do; from now on it is compressed as they say, if they do.
     pub fn tree_or_create(&self, name: &str, settings: &TreeSettings) -> Result<Tree> {
-        if self.names().iter().any(|n| n == name) {
+        if let Some(info) = self.structures().iter().find(|info| info.name == name) {
+            check_expected(info, settings)?;
             if !settings.indexes.is_empty() {
                 let expected = settings.table_options(MapOptions::new());
                 self.inner.open_table(name, expected)?;
@@ -394,6 +410,26 @@ impl Db {
             .close()
             .context("closing the database failed; nothing acknowledged is lost")
     }
+}
+
+/// An error if a structure that is there is not what was said: it stays what it is.
+fn check_expected(info: &StructureInfo, expected: &TreeSettings) -> Result<()> {
+    let name = &info.name;
+    if let Some(kind) = expected.expected_kind.filter(|kind| *kind != info.kind) {
+        bail!(
+            "the structure {name:?} is there, and is a {}, no {kind}: leave --kind out, or name another with \
+             --structure",
+            info.kind
+        );
+    }
+    let tiers = if info.tiers == Tiers::One { 1 } else { 2 };
+    if expected.expected_tiers.is_some_and(|said| said != tiers) {
+        bail!(
+            "the structure {name:?} is there, and its tiers are {tiers}: leave --tiers out, or name another with \
+             --structure"
+        );
+    }
+    Ok(())
 }
 
 /// What checking everything has shown.

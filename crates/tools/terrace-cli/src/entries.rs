@@ -5,15 +5,15 @@ use serde_json::{Map, Value};
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
-use crate::args::{DeleteArgs, DumpArgs, GetArgs, PutArgs, ScanArgs};
+use crate::args::{DeleteArgs, DumpArgs, GetArgs, KindName, PutArgs, ScanArgs};
 use crate::engine::{
     Db, Durability, Entries, Entry, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree,
     TreeSettings, too_long,
 };
 use crate::load::parts;
-use crate::output::{is_closed_pipe, print, print_found, stdout, tell, told_once};
+use crate::output::{is_closed_pipe, is_unwritten, print, print_found, stdout, tell, told_once};
 use crate::progress;
-use crate::text::{add_dumped, add_field, escape, given, hex};
+use crate::text::{add_dumped, add_field, escape, escape_value, given, hex};
 
 /// `terrace get`
 pub fn get(args: &GetArgs) -> Result<ExitCode> {
@@ -91,9 +91,8 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     };
     let db = Db::open(&args.open.db, &settings)?;
     let settings = TreeSettings {
-        kind: args.kind.kind(),
         compression: args.compress,
-        ..TreeSettings::default()
+        ..TreeSettings::of_kind(args.kind.map(KindName::kind))
     };
     let (db, tree) = db.open_to_write(|db| match &args.structure {
         Some(name) => db.tree_or_create(name, &settings),
@@ -222,6 +221,7 @@ impl Shown {
         let mut out = stdout();
         let mut count = 0;
         let shown = if self.hex { hex } else { escape };
+        let shown_value = if self.hex { hex } else { escape_value };
         for entry in entries.take(limit) {
             let (key, value) = entry?;
             count += 1;
@@ -233,7 +233,7 @@ impl Shown {
             } else if self.json {
                 writeln!(out, "{}", object(&key, self.values.then_some(&value)))?;
             } else if self.values || self.index {
-                writeln!(out, "{}\t{}", shown(&key), shown(&value))?;
+                writeln!(out, "{}\t{}", shown(&key), shown_value(&value))?;
             } else {
                 writeln!(out, "{}", shown(&key))?;
             }
@@ -254,7 +254,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
             let dumped = dump_one(&mut out, &db.tree(Some(&info.name))?);
             // What the others have is saved nevertheless.
             if let Err(error) = dumped {
-                if is_closed_pipe(&error) {
+                if is_unwritten(&error) {
                     return Err(error);
                 }
                 let error = error.context(format!("the structure {:?}", info.name));
@@ -268,6 +268,9 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
         damaged = dump_one(&mut out, &tree).err();
     }
     if let Some(error) = damaged {
+        if is_unwritten(&error) {
+            return Err(error);
+        }
         return Err(error.context(format!(
             "{} could not be read whole",
             args.open.db.display()

@@ -44,13 +44,13 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        Command::Load(args) if pm::is_map(&args.open.db) || args.kind == KindName::Pm => {
+        Command::Load(args) if pm::is_map(&args.open.db) || args.kind == Some(KindName::Pm) => {
             pm::load(args)
         }
         Command::Load(args) => load::run(args),
         Command::Get(args) if pm::is_map(&args.open.db) => pm::get(args),
         Command::Get(args) => entries::get(args),
-        Command::Put(args) if pm::is_map(&args.open.db) || args.kind == KindName::Pm => {
+        Command::Put(args) if pm::is_map(&args.open.db) || args.kind == Some(KindName::Pm) => {
             pm::put(args)
         }
         Command::Put(args) => entries::put(args),

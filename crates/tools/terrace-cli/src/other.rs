@@ -27,6 +27,11 @@ impl Reached {
         Reached::or_asked(open, Db::open_existing(open, quiet))
     }
 
+    /// The same for a backup.
+    pub fn find_to_back_up(open: &Open, quiet: bool) -> Result<Reached> {
+        Reached::or_asked(open, Db::open_to_back_up(open, quiet))
+    }
+
     /// The same for a command that only reads.
     pub fn find_to_read(open: &Open, quiet: bool) -> Result<Reached> {
         Reached::or_asked(open, Db::open_to_read(open, quiet))
@@ -39,7 +44,7 @@ impl Reached {
             Err(error) => error,
         };
         match refused.downcast_ref() {
-            Some(terrace::Error::Locked { .. }) => match Other::find(&open.db) {
+            Some(terrace::Error::Locked { .. }) => match Other::find(&open.db)? {
                 Some(other) => Ok(Reached::Other(other)),
                 None => Err(refused.context(
                     "a database that is opened with Options::control(true) answers this command while \
@@ -52,11 +57,16 @@ impl Reached {
 }
 
 impl Other {
-    /// Who has it open, if they answer.
-    pub fn find(folder: &Path) -> Option<Other> {
-        let mut control = Control::connect(folder).ok()?;
-        control.version().ok()?;
-        Some(Other(control))
+    /// Who has it open, if anybody is to be asked. Why there is no answer is an error.
+    pub fn find(folder: &Path) -> Result<Option<Other>> {
+        let mut control = match Control::connect(folder) {
+            Ok(control) => control,
+            // Nobody listens there.
+            Err(terrace::Error::Invalid { .. }) => return Ok(None),
+            Err(error) => return Err(anyhow::Error::new(error).context(ASKED)),
+        };
+        control.version().context(ASKED)?;
+        Ok(Some(Other(control)))
     }
 
     /// For whoever watches it.

@@ -2,9 +2,50 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+/// Why nothing more could be printed.
+#[derive(Debug)]
+struct Unwritten(io::Error);
+
+impl std::fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot write to the standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unwritten {}
+
+/// The standard output, whose errors say that they are its own.
+pub struct Output(StdoutLock<'static>);
+
+fn unwritten(error: io::Error) -> io::Error {
+    match error.kind() {
+        // To be tried again.
+        io::ErrorKind::Interrupted => error,
+        kind => io::Error::new(kind, Unwritten(error)),
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(unwritten)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(unwritten)
+    }
+}
+
+/// Whether an error is one of the standard output.
+pub fn is_unwritten(error: &anyhow::Error) -> bool {
+    let io = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    { io }.any(|cause| cause.get_ref().is_some_and(|inner| inner.is::<Unwritten>()))
+}
+
 /// The standard output with a buffer. To be flushed by [`Write::flush`], which can fail.
-pub fn stdout() -> BufWriter<StdoutLock<'static>> {
-    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+pub fn stdout() -> BufWriter<Output> {
+    BufWriter::with_capacity(64 << 10, Output(io::stdout().lock()))
 }
 
 /// Prints a text, and fails if that fails, where `println!` would panic.

@@ -30,6 +30,20 @@ pub fn escape(bytes: &[u8]) -> String {
     out
 }
 
+/// The same of a value. An object of JSON stands as it is, if it is on one line: whoever reads it there reads what
+/// `terrace get` prints.
+pub fn escape_value(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if is_object_on_a_line(text) => text.to_owned(),
+        _ => escape(bytes),
+    }
+}
+
+fn is_object_on_a_line(text: &str) -> bool {
+    let looks_so = text.starts_with('{') && text.ends_with('}') && !text.contains(char::is_control);
+    looks_so && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
 fn push_escape(out: &mut String, byte: u8) {
     out.push_str("\\x");
     push_hex(out, byte);
@@ -119,6 +133,23 @@ mod tests {
         assert_eq!(escape(b"plain"), "plain");
         assert_eq!(escape("für\t".as_bytes()), "für\\t");
         assert_eq!(escape(b"a\\b\n\xff\0"), "a\\\\b\\n\\xff\\x00");
+    }
+
+    #[test]
+    fn objects_of_json_stand_as_they_are() {
+        for text in [r#"{"a":"b\\c\"d"}"#, "{}", r#"{"a":["\u001b"]}"#] {
+            assert_eq!(escape_value(text.as_bytes()), text);
+        }
+        for text in [
+            "a\\b",
+            r#"{"a":"\x"}"#,
+            "{\"a\":\n1}",
+            "{\"a\":\"\t\"}",
+            "{\\}",
+            "\"\\\\\"",
+        ] {
+            assert_eq!(escape_value(text.as_bytes()), escape(text.as_bytes()));
+        }
     }
 
     #[test]

@@ -37,6 +37,14 @@ impl Db {
             opened => opened,
         }
     }
+
+    /// Opens what must be there to be backed up: also on a file system that takes no writes.
+    pub fn open_to_back_up(open: &Open, quiet: bool) -> Result<Self> {
+        match Db::open_existing(open, quiet) {
+            Err(refused) if may_not_write(&refused) => Db::open_to_read(open, quiet),
+            opened => opened,
+        }
+    }
 }
 
 /// Whether the system has refused to let files be written.

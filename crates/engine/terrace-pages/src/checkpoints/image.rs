@@ -101,11 +101,15 @@ impl PageStore {
     }
 
     /// Opens the last checkpoint to be read only, with a memory of its own: nothing is written, not even to
-    /// say that it was opened. Nobody else may write to it meanwhile.
+    /// say that it was opened. Nobody else may write to it meanwhile. Also the store that it is an image of, whose
+    /// image can be pinned once more.
     ///
     /// # Errors
     /// As [`PageStore::open`].
-    pub fn open_read_only(disk: Arc<dyn Disk>, options: StoreOptions) -> Result<PageStore> {
+    pub fn open_read_only(
+        disk: Arc<dyn Disk>,
+        options: StoreOptions,
+    ) -> Result<(PageStore, Arc<PageStore>)> {
         let superblock = PageStore::read_superblock(&*disk)?.newest;
         // What opening takes; no page is ever in a frame of it.
         let page = u64::from(superblock.page_bytes);
@@ -123,7 +127,8 @@ impl PageStore {
             ..options
         };
         let store = Arc::new(PageStore::open(disk, opening)?);
-        PageStore::image_of(store.pin_image()?, memory, true)
+        let image = PageStore::image_of(store.pin_image()?, memory, true)?;
+        Ok((image, store))
     }
 
     fn image_of(mut pin: PinnedImage, memory: u64, alone: bool) -> Result<PageStore> {

@@ -74,6 +74,7 @@ impl RecordsWriter {
             checksum: 0,
             last_ms: 0,
             marks: Vec::new(),
+            leaps: Vec::new(),
         };
         let name = log_name(file);
         let opened = disk

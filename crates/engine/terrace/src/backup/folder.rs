@@ -4,14 +4,17 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use terrace_base::disk::Disk;
-use terrace_base::file_disk::{DirectIo, FileDisk};
+use terrace_base::file_disk::{ALL_RIGHTS, DirectIo, FileDisk, rights_of};
 use terrace_base::read_only::ReadOnlyDisk;
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result};
+
+use super::manifest::MANIFEST;
 
 /// How long somebody else may have a set before that is an error.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,25 +22,43 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// See the module's text.
-#[derive(Default)]
-pub struct Folders(Mutex<HashMap<PathBuf, Weak<FileDisk>>>);
+pub struct Folders {
+    open: Mutex<HashMap<PathBuf, Weak<FileDisk>>>,
+    /// What the folder of the database allows: a set has the same records.
+    rights: AtomicU32,
+}
+
+impl Default for Folders {
+    fn default() -> Folders {
+        Folders {
+            open: Mutex::default(),
+            rights: AtomicU32::new(ALL_RIGHTS),
+        }
+    }
+}
 
 impl Folders {
+    /// The database lies in this folder: nobody gets more rights on its sets than that one gives.
+    pub fn are_of(&self, database: &Path) {
+        self.rights.store(rights_of(database), Ordering::Relaxed);
+    }
+
     /// The folder; if it is missing it is made, or that is an error.
     ///
     /// # Errors
     /// [`terrace_base::Error::Locked`] while another process adds to it; those of the file system.
     pub fn open(&self, path: &Path, make: bool) -> Result<Arc<dyn Disk>> {
         let name = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let rights = self.rights.load(Ordering::Relaxed);
         patiently(|| {
-            let mut open = self.0.lock();
+            let mut open = self.open.lock();
             open.retain(|_, disk| disk.strong_count() > 0);
             if let Some(disk) = open.get(&name(path)).and_then(Weak::upgrade) {
                 return Ok(disk);
             }
             let disk = Arc::new(match make {
-                true => FileDisk::open_or_create(path, DirectIo::Preferred)?,
-                false => FileDisk::open(path, DirectIo::Preferred)?,
+                true => FileDisk::open_or_create_within(path, DirectIo::Preferred, rights)?,
+                false => FileDisk::open_within(path, DirectIo::Preferred, rights)?,
             });
             open.insert(name(path), Arc::downgrade(&disk));
             Ok(disk)
@@ -101,7 +122,12 @@ impl SetFolder {
 /// The folder of a set that there is, to be changed.
 pub fn set_disk(set: &Path) -> Result<Arc<dyn Disk>> {
     check_there(set)?;
-    let opened = patiently(|| Ok(Arc::new(FileDisk::open(set, DirectIo::Preferred)?)));
+    // What is written anew there has the rights that the rest has.
+    let rights = rights_of(&set.join(MANIFEST));
+    let opened = patiently(|| {
+        let disk = FileDisk::open_within(set, DirectIo::Preferred, rights)?;
+        Ok(Arc::new(disk))
+    });
     Ok(opened?)
 }
 

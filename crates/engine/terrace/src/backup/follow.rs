@@ -20,7 +20,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Copies all that was written so far, now; the number of the last change that the set has.
+    /// Copies all that was written so far, now, and makes a point if one is needed; the number of the last
+    /// change that a restore of the set can go to.
     ///
     /// # Errors
     /// Those of the set's disk and of the log.

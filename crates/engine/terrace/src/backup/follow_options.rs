@@ -59,7 +59,7 @@ pub struct FollowStatus {
     /// The folder of the set, if it lies in one.
     #[serde(default)]
     pub set: Option<PathBuf>,
-    /// The last change that the set has.
+    /// The last change that a restore of the set can go to.
     pub sequence: u64,
     /// When that was found to be so.
     pub time: Option<SystemTime>,
@@ -67,9 +67,13 @@ pub struct FollowStatus {
     pub log_bytes: u64,
     /// The newest point that was made by following.
     pub point: Option<u64>,
-    /// How often the log was put aside before it was copied. Each time a new point was needed, and between
-    /// the last change before and that point nothing can be restored.
+    /// How often the log was put aside before it was copied. Each time a new point is needed: until it
+    /// is made `sequence` stays, and between that change and the point nothing can be restored.
     pub breaks: u64,
+    /// How often the clock had gone back between two copies. Times up to there are in the set twice:
+    /// `terrace backup list` shows where, and a restore to one of them says which changes they may mean.
+    #[serde(default)]
+    pub clock_leaps: u64,
     /// Why the last attempt failed, if it did. It is tried again.
     pub error: Option<String>,
 }

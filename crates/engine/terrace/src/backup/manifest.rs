@@ -24,6 +24,10 @@ const WRITTEN: &str = "manifest.new";
 const MOST_BYTES: u64 = 1 << 30;
 /// Sizes that a page can have.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
+/// Sequence numbers, times and lengths are smaller: some of them can be added.
+const MOST: u64 = 1 << 56;
+/// Pages have numbers of five bytes in a map.
+const MOST_PAGES: u64 = 1 << 40;
 /// So that the checksum of something else does not fit.
 const SEED: u64 = 0x5E70_FBAC_0FF5;
 
@@ -78,6 +82,9 @@ pub struct Point {
     /// The chain of archived log that goes on behind it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<u64>,
+    /// Where the archived log ended when the point was put here: chain and next record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<(u64, u64)>,
     /// What it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
@@ -106,6 +113,17 @@ pub struct MarkNote {
     pub time_ms: u64,
 }
 
+/// A place in the archived log before which the clock had gone back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Leap {
+    /// The mark that has an earlier time than the one before it.
+    pub sequence: u64,
+    /// The time of the one before, in milliseconds since 1970.
+    pub from_ms: u64,
+    /// Its own.
+    pub to_ms: u64,
+}
+
 /// A file of archived records. Bytes behind `bytes` mean nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogFile {
@@ -127,6 +145,9 @@ pub struct LogFile {
     /// The marks with a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<MarkNote>,
+    /// Where the clock had gone back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaps: Vec<Leap>,
 }
 
 /// Where the archived log ends, and where it goes on in the log of the database.
@@ -248,7 +269,44 @@ impl Manifest {
         if !logs.is_sorted_by(joined) || logs.iter().any(|log| log.first > log.next) {
             return Err(damaged("its files of the log are in no order".into()));
         }
+        if !manifest.has_possible_numbers() {
+            return Err(damaged(
+                "it has a number that is larger than any can be".into(),
+            ));
+        }
         Ok(manifest)
+    }
+
+    /// Whether its numbers are so small that they can be reckoned with, whoever wrote them.
+    fn has_possible_numbers(&self) -> bool {
+        let of_point = |p: &Point| {
+            let file = p.pages.map_or(0, |pages| pages.bytes);
+            let pages = p.live_pages <= p.page_numbers && p.page_numbers <= MOST_PAGES;
+            let numbers = [file, p.map.bytes, p.log.sequence, p.chain.unwrap_or(0)];
+            pages && p.time_ms < MOST && numbers.iter().all(|number| *number < MOST)
+        };
+        let of_log = |log: &LogFile| {
+            let numbers = [log.file, log.chain, log.next, log.bytes, log.last_ms];
+            let of_leaps = log
+                .leaps
+                .iter()
+                .flat_map(|leap| [leap.sequence, leap.from_ms]);
+            let of_marks = log
+                .marks
+                .iter()
+                .flat_map(|mark| [mark.sequence, mark.time_ms]);
+            numbers
+                .into_iter()
+                .chain(of_marks)
+                .chain(of_leaps)
+                .all(|number| number < MOST)
+        };
+        self.points.iter().all(of_point)
+            && self.logs.iter().all(of_log)
+            && self.older_pages.iter().all(|(_, bytes)| *bytes < MOST)
+            && self
+                .end
+                .is_none_or(|end| end.chain < MOST && end.next < MOST)
     }
 
     /// As it is stored.

@@ -6,6 +6,7 @@
 
 mod archive;
 mod calls;
+mod chains;
 mod check;
 mod damage;
 mod folder;
@@ -25,7 +26,9 @@ mod restore;
 mod rewrite;
 mod select;
 pub mod state;
+mod target;
 mod text;
+mod times;
 mod to_read;
 mod verify;
 mod worker;
@@ -40,8 +43,8 @@ pub use restore::{RestoreOptions, RestoreReport, restore, restore_on};
 pub use select::RestoreTo;
 pub use text::{parse_time, text_of};
 pub use verify::{
-    ArchivedLog, BackupContents, BackupPoint, backup_contents, backup_contents_on, list_backup,
-    list_backup_on, verify_backup, verify_backup_on,
+    ArchivedLog, BackupContents, BackupPoint, ClockLeap, backup_contents, backup_contents_on,
+    list_backup, list_backup_on, verify_backup, verify_backup_on,
 };
 pub use worker::follow_from_opening;
 #[cfg(feature = "control")]

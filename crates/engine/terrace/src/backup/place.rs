@@ -4,6 +4,9 @@
 //! there and empty may be where a device is mounted, or what a link leads to, which nothing takes the place
 //! of: it is built in a folder inside, whose files move up at the end, the data file last.
 //!
+//! The folder that it is built in has a mark of its own from the first instant to the last: only where that is,
+//! what lies there was made by a restore.
+//!
 //! Invariants: there is no data file at the target before all else is there, whole and durable; nothing is
 //! deleted but what a restore has made; a target that is there is locked until it is done.
 
@@ -13,13 +16,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
-use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE};
+use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE, rights_of};
 use terrace_base::{Error, Result};
 use terrace_pages::DATA_FILE;
+
+use super::manifest::MANIFEST;
 
 /// What the folder is called in which a database is restored, until it is whole: alone inside the target,
 /// or behind its name.
 const UNFINISHED: &str = ".restoring";
+/// The mark: a file that says that a restore is making, or has left, what lies beside it.
+const MARK: &str = "RESTORING";
+/// What it says to people.
+const MARK_TEXT: &str = "A database is being restored here. If it was cut off, the next restore to the same place deletes this.\n";
 /// A folder that an empty file system may have.
 const OF_FILE_SYSTEM: &str = "lost+found";
 
@@ -39,11 +48,12 @@ enum Found {
 }
 
 impl Place {
-    /// Makes a place to build what is to be at `to`, and deletes what an earlier attempt left there.
+    /// Makes a place to build what is to be at `to`, and deletes what an earlier attempt left there. `set` is
+    /// where it comes from: nobody gets more rights on it.
     ///
     /// # Errors
     /// `Invalid` when something is there; those of the file system.
-    pub fn prepare(to: &Path) -> Result<Place> {
+    pub fn prepare(to: &Path, set: &Path) -> Result<Place> {
         let to = std::path::absolute(to)
             .map_err(|e| Error::io("finding", to.display().to_string(), e))?;
         let found = look_at(&to)?;
@@ -51,12 +61,14 @@ impl Place {
             Found::EmptyFolder => to.join(UNFINISHED),
             Found::Nothing => beside(&to)?,
         };
-        let disk = Arc::new(FileDisk::open_or_create(&work, DirectIo::Preferred)?);
-        check_names(&work, &disk)?;
+        let rights = rights_of(set) & rights_of(&set.join(MANIFEST));
+        let disk = FileDisk::open_or_create_within(&work, DirectIo::Preferred, rights)?;
+        let disk = Arc::new(disk);
+        mark(&work, &disk)?;
         let lock = match found {
             Found::Nothing => None,
             // After the folder inside: so a lock that a restore left is known by it.
-            Found::EmptyFolder => Some(FileDisk::open(&to, DirectIo::Off)?),
+            Found::EmptyFolder => Some(FileDisk::open_within(&to, DirectIo::Off, rights)?),
         };
         look_at(&to)?;
         let place = Place {
@@ -86,7 +98,10 @@ impl Place {
             // Should it have been made meanwhile, and be empty, its place is taken.
             (_, None) => rename(&self.work, &self.to).and_then(|()| {
                 let above = self.to.parent().unwrap_or(Path::new("/"));
-                File::open(above)?.sync_all()
+                File::open(above)?.sync_all()?;
+                // It is there; a file more does no harm.
+                let _ = std::fs::remove_file(self.to.join(MARK));
+                Ok(())
             }),
             (_, Some(_)) => self.move_up(),
         };
@@ -99,12 +114,13 @@ impl Place {
         let up = |name: &str| rename(self.work.join(name), self.to.join(name));
         names
             .iter()
-            .filter(|name| *name != DATA_FILE)
+            .filter(|name| *name != DATA_FILE && *name != MARK)
             .try_for_each(|name| up(name))?;
         above.sync_all()?;
         up(DATA_FILE)?;
         above.sync_all()?;
         // It is there and durable; an empty folder more does no harm.
+        let _ = self.disk.delete(MARK);
         let _ = self.disk.delete_lock();
         let _ = std::fs::remove_dir(&self.work);
         Ok(())
@@ -117,18 +133,22 @@ impl Place {
             return;
         }
         // What stays only takes space, and the next attempt deletes it.
-        let _ = self.clear();
+        if self.clear().is_err() {
+            return;
+        }
         if let Some(lock) = &self.lock {
             let _ = lock.delete_lock();
         }
+        let _ = self.disk.delete(MARK);
         let _ = self.disk.delete_lock();
         let _ = std::fs::remove_dir(&self.work);
     }
 
-    /// Deletes what a restore has made so far, here or in a process before.
+    /// Deletes what a restore has made so far, here or in a process before, but for the mark.
     fn clear(&self) -> std::io::Result<()> {
         let work = self.disk.list()?;
-        work.iter().try_for_each(|name| self.disk.delete(name))?;
+        let work = work.iter().filter(|name| *name != MARK);
+        { work }.try_for_each(|name| self.disk.delete(name))?;
         if let Some(to) = &self.lock {
             // Those that had moved up when it was killed.
             let moved = to.list()?;
@@ -162,7 +182,7 @@ fn look_at(to: &Path) -> Result<Found> {
         }
         Err(e) => return Err(failed(e)),
     };
-    let is_unfinished = to.join(UNFINISHED).is_dir();
+    let is_unfinished = to.join(UNFINISHED).join(MARK).is_file();
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
@@ -198,16 +218,26 @@ fn beside(to: &Path) -> Result<PathBuf> {
     Ok(to.with_file_name(name))
 }
 
-/// An error if a folder that is to be used has anything that no restore has made.
-fn check_names(work: &Path, disk: &FileDisk) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", work.display().to_string(), e))?;
-    match names.iter().find(|name| !is_of_database(name)) {
-        None => Ok(()),
-        Some(name) => Err(Error::invalid(format!(
-            "{} is needed to restore in, and has other files in it ({name}, for one); put them elsewhere",
-            work.display()
-        ))),
+/// Marks a folder that is to be built in, if nothing is there; an error if there is, and no mark, or anything
+/// that no restore has made.
+fn mark(work: &Path, disk: &FileDisk) -> Result<()> {
+    let shown = || work.display().to_string();
+    let names = disk.list().map_err(|e| Error::io("listing", shown(), e))?;
+    let is_marked = names.iter().any(|name| name == MARK);
+    let is_made = |name: &String| is_marked && (name == MARK || is_of_database(name));
+    if let Some(name) = names.iter().find(|name| !is_made(name)) {
+        return Err(Error::invalid(format!(
+            "{} is needed to restore in, and has files in it that no restore has made ({name}, for one); put them elsewhere",
+            shown()
+        )));
     }
+    if is_marked {
+        return Ok(());
+    }
+    // Durable before anything else is there.
+    let failed = |e| Error::io("writing", format!("{}/{MARK}", shown()), e);
+    let file = disk.create_buffered(MARK).map_err(failed)?;
+    file.write_at(MARK_TEXT.as_bytes(), 0).map_err(failed)?;
+    file.sync().map_err(failed)?;
+    disk.sync_directory().map_err(failed)
 }

@@ -72,8 +72,10 @@ impl Keep {
             return more;
         };
         let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let is_old = |point: &Point| u128::from(point.time_ms) <= since.as_millis();
-        more.min(points.iter().rposition(is_old).unwrap_or(0))
+        // The clock may have gone back: whatever is behind the first point since then stays, too.
+        let is_new = |point: &Point| u128::from(point.time_ms) > since.as_millis();
+        let first = points.iter().position(is_new).unwrap_or(points.len());
+        more.min(first.saturating_sub(1))
     }
 }
 
@@ -135,7 +137,7 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: impl Into<Keep>) -> Result<Pru
         match write_anew(&disk, &mut set, file, &mut next) {
             Ok(bytes) => {
                 report.rewritten.push(file);
-                added += bytes;
+                added = bytes.saturating_add(added);
             }
             // What is damaged a verification tells of, and where there is no room nothing is gained.
             Err(e) if e.is_unreadable() || e.is_disk_full() => {
@@ -151,7 +153,7 @@ pub fn prune_backup_on(disk: Arc<dyn Disk>, keep: impl Into<Keep>) -> Result<Pru
     set.write(&disk)?;
     let mut delete = |name: String, bytes: u64| match disk.delete(&name) {
         Ok(()) => {
-            report.freed_bytes += bytes;
+            report.freed_bytes = report.freed_bytes.saturating_add(bytes);
             Ok(())
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -19,14 +19,17 @@ pub struct BackupVerifyReport {
     pub problems: Vec<String>,
     /// How much more is wrong.
     pub more_problems: u64,
+    /// The newest archived changes, the first and the last, if no point leads to them: they cannot be restored
+    /// before a point is made. So it is after the log was given up, until the database has made one.
+    pub unreached: Option<(u64, u64)>,
     /// Files that belong to no point: left by a backup that was cut off.
     pub leftovers: Vec<String>,
 }
 
 impl BackupVerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong, and everything can be restored that was archived last.
     pub fn is_clean(&self) -> bool {
-        self.problems.is_empty()
+        self.problems.is_empty() && self.unreached.is_none()
     }
 
     pub(super) fn problem(&mut self, problem: String) {

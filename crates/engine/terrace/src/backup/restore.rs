@@ -20,8 +20,9 @@ use super::maps::{MapReader, Packed};
 use super::names::pages_name;
 use super::pages::PagesReader;
 use super::place::Place;
-use super::select::{RestoreTo, Target, select};
-use super::verify::{BackupPoint, manifest};
+use super::select::{RestoreTo, select};
+use super::target::Target;
+use super::verify::{BackupPoint, ClockLeap, manifest};
 use crate::api::database::Database;
 use crate::api::handle::Handle;
 use crate::gentle::Cancel;
@@ -38,6 +39,7 @@ pub struct RestoreOptions<'p> {
     pub(crate) structure: Option<String>,
     pub(crate) options: Options,
     pub(crate) verify: bool,
+    pub(crate) up_to_break: bool,
     pub(crate) cancel: Option<Cancel>,
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + 'p>>,
 }
@@ -49,6 +51,7 @@ impl Default for RestoreOptions<'_> {
             structure: None,
             options: Options::new(),
             verify: true,
+            up_to_break: false,
             cancel: None,
             progress: None,
         }
@@ -84,6 +87,16 @@ impl<'p> RestoreOptions<'p> {
         RestoreOptions { verify, ..self }
     }
 
+    /// Whether the newest state before a break will do, where the newest changes that were archived cannot be
+    /// restored: the log was given up before them ([`crate::FollowStatus::breaks`]), and the point that they
+    /// need was not made yet. Without it that is an error of [`RestoreTo::Latest`].
+    pub fn up_to_break(self, up_to_break: bool) -> RestoreOptions<'p> {
+        RestoreOptions {
+            up_to_break,
+            ..self
+        }
+    }
+
     /// What ends it early.
     pub fn cancel(self, cancel: &Cancel) -> RestoreOptions<'p> {
         RestoreOptions {
@@ -115,6 +128,8 @@ pub struct RestoreReport {
     pub replayed: u64,
     /// Structures without log, if any changes were replayed: they are as they were at the point.
     pub as_of_point: Vec<String>,
+    /// Where the clock had gone back in the log that was replayed.
+    pub clock_leaps: Vec<ClockLeap>,
     /// Pages that were written.
     pub pages: u64,
     /// Structures that there are now.
@@ -128,7 +143,9 @@ pub struct RestoreReport {
 /// Makes a new database at `to`, which must not be there or be an empty folder, of a state that the backup
 /// set in a folder has. It is there when it is whole. Until then it lies in a folder that is called
 /// `.restoring`: inside the target if that is there (it may be where a device is mounted), else beside it, with
-/// the name of the target in front. What a restore leaves that was cut off the next one deletes.
+/// the name of the target in front. What a restore leaves that was cut off the next one deletes, by a file
+/// `RESTORING` that says that it is that; nothing else is deleted. Folder and files are for nobody to whom the
+/// set is not.
 ///
 /// The new database has a number of its own: it is another one, to whose set nothing is added by mistake.
 ///
@@ -141,9 +158,9 @@ pub fn restore(
     to: impl AsRef<Path>,
     options: RestoreOptions<'_>,
 ) -> Result<RestoreReport> {
-    let set = set_to_read(set.as_ref())?;
-    let place = Place::prepare(to.as_ref())?;
-    let done = restore_on(set, place.disk(), options).and_then(|report| {
+    let disk = set_to_read(set.as_ref())?;
+    let place = Place::prepare(to.as_ref(), set.as_ref())?;
+    let done = restore_on(disk, place.disk(), options).and_then(|report| {
         place.finish()?;
         Ok(report)
     });
@@ -162,7 +179,7 @@ pub fn restore_on(
 ) -> Result<RestoreReport> {
     let began = Instant::now();
     let set = manifest(&*set_disk)?;
-    let target = select(&set, &*set_disk, &options.to)?;
+    let target = select(&set, &*set_disk, &options.to, options.up_to_break)?;
     let point = target.point;
     let mut progress = options.progress.take();
     let mut nothing = |_| ();
@@ -195,6 +212,7 @@ pub fn restore_on(
         time: time_of(target.time_ms),
         replayed,
         as_of_point,
+        clock_leaps: target.leaps(),
         pages: point.live_pages,
         structures,
         verified: options.verify,
@@ -276,6 +294,16 @@ fn copy_pages(
     }
     // In the order in which they lie there.
     entries.sort_unstable_by_key(Packed::place);
+    // The table of pages, which a database holds in its memory: so a set that names pages without end takes
+    // no memory that nobody has given.
+    let (needed, given) = (point.page_numbers * 8, options.options.memory);
+    if needed > given {
+        return Err(Error::MemoryTooSmall {
+            what: format!("a database with {} page numbers", point.page_numbers),
+            given,
+            needed,
+        });
+    }
     let page_bytes = set.page_bytes as usize;
     let build = Build {
         page_bytes,
@@ -334,4 +362,60 @@ fn push_pages(reader: &mut PagesReader, part: &[Packed], builder: &mut StoreBuil
         builder.push(PageId(entry.page()), bytes)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_sim::SimDisk;
+
+    use super::*;
+    use crate::backup::options::BackupOptions;
+    use crate::backup::prune::prune_backup_on;
+
+    fn tiny(seed: u64) -> Options {
+        let options = Options::new().memory(1 << 20).page_size(4096).seed(seed);
+        options.log_segment(16 << 10).foreground(true)
+    }
+
+    /// What a restore of a set says whose manifest was changed, and has the right checksum.
+    fn crafted(change: fn(&mut Manifest)) -> (SimDisk, Result<RestoreReport>) {
+        let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        db.tree("t").unwrap().put("a", "1").unwrap();
+        db.backup_on(set.shared(), BackupOptions::new()).unwrap();
+        let mut manifest = Manifest::read(&*set.shared()).unwrap().unwrap();
+        change(&mut manifest);
+        manifest.write(&set.shared()).unwrap();
+        let options = RestoreOptions::new().options(tiny(2));
+        let done = restore_on(set.shared(), SimDisk::new(3).shared(), options);
+        (set, done)
+    }
+
+    #[test]
+    fn a_set_of_somebody_who_means_harm_is_an_error() {
+        crafted(|_| ()).1.unwrap();
+        let changes: [fn(&mut Manifest); 8] = [
+            // The root of the catalog is no page: whoever waited for it would wait for ever.
+            |set| set.points[0].catalog_root = set.points[0].page_numbers - 1 + 1000,
+            |set| set.points[0].catalog_root = u64::MAX >> 20,
+            |set| {
+                set.points[0].page_numbers += 5;
+                set.points[0].catalog_root = set.points[0].page_numbers - 1;
+            },
+            // Tables for pages without end.
+            |set| set.points[0].page_numbers = 1 << 39,
+            |set| set.points[0].page_numbers = u64::MAX,
+            |set| set.points[0].live_pages = u64::MAX,
+            |set| set.points[0].log.sequence = u64::MAX,
+            |set| set.points[0].pages.as_mut().unwrap().bytes = u64::MAX,
+        ];
+        for change in changes {
+            let (set, done) = crafted(change);
+            let told = done.unwrap_err();
+            let known = ["corrupt", "memory_too_small"].contains(&told.kind());
+            assert!(known, "{}: {told}", told.kind());
+            // Whatever comes of it, it ends.
+            let _ = prune_backup_on(set.shared(), 1);
+        }
+    }
 }

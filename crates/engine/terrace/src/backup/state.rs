@@ -18,7 +18,7 @@ pub struct Backups {
     /// Who follows the log now.
     pub(crate) following: Following,
     /// The folders of sets that are in use.
-    pub(super) folders: Folders,
+    pub(crate) folders: Folders,
     /// Of each set the last point, since which written slots are noted.
     pub(super) last: Mutex<HashMap<u64, PointId>>,
     /// The last backup.

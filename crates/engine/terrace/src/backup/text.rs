@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_base::{Error, Result};
 
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
 /// Years that a time may have.
 const YEARS: std::ops::RangeInclusive<u64> = 1970..=9999;
 
@@ -50,57 +52,94 @@ fn date_of(days: u64) -> (u64, u64, u64) {
     (year, 12, 31)
 }
 
-/// A time that somebody wrote: `2026-11-25T12:00:00Z`, with or without milliseconds.
+/// A time that somebody wrote: `2026-11-25T12:00:00Z` in UTC, or with an offset, `2026-11-25T14:00:00+02:00`, each
+/// with or without a part of a second; a day, which is its first instant in UTC; or seconds since 1970.
 ///
 /// # Errors
 /// When it is none, with how one is written.
 pub fn parse_time(text: &str) -> Result<SystemTime> {
     parsed(text).ok_or_else(|| {
         Error::invalid(format!(
-            "{text:?} is no time; write it in UTC as 2026-11-25T12:00:00Z, with milliseconds as 2026-11-25T12:00:00.250Z"
+            "{text:?} is no time; write it in UTC as 2026-11-25T12:00:00Z, with an offset as 2026-11-25T14:00:00+02:00, as a day 2026-11-25 (its first instant in UTC), or in seconds since 1970"
         ))
     })
 }
 
 fn parsed(text: &str) -> Option<SystemTime> {
-    let text = text.strip_suffix('Z')?;
-    let (date, time) = text.split_once('T')?;
-    let (time, millis) = match time.split_once('.') {
-        None => (time, 0),
-        Some((time, part)) if (1..=3).contains(&part.len()) => {
-            let scale = 10u64.pow(3 - part.len() as u32);
-            (time, number(part, part.len())? * scale)
+    let millis = match text.split_once(['T', 't', ' ']) {
+        Some((date, time)) => {
+            let (time, ahead) = without_offset(time)?;
+            // An offset may lead before 1970.
+            (days_of(date)? * DAY_MS + of_day(time)?).checked_sub_signed(ahead)?
         }
-        Some(_) => return None,
+        None if text.contains('-') => days_of(text)? * DAY_MS,
+        None => since_1970(text)?,
     };
+    let end = days_of("9999-12-31")? + 1;
+    (millis < end * DAY_MS).then(|| UNIX_EPOCH + Duration::from_millis(millis))
+}
+
+/// Seconds, with or without a part, as milliseconds.
+fn since_1970(text: &str) -> Option<u64> {
+    let (seconds, millis) = with_millis(text)?;
+    let digits = seconds.len();
+    // From 1973 on: fewer digits may have meant a date.
+    let seconds = number(seconds, digits).filter(|_| (9..=12).contains(&digits))?;
+    Some(seconds * 1000 + millis)
+}
+
+/// Milliseconds of a part of a second behind a dot, and what stands before it.
+fn with_millis(text: &str) -> Option<(&str, u64)> {
+    let Some((whole, part)) = text.split_once('.') else {
+        return Some((text, 0));
+    };
+    // What is finer than a millisecond is left out.
+    let all = (1..=9).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    let part = part.get(..part.len().min(3)).filter(|_| all)?;
+    let scale = 10u64.pow(3 - part.len() as u32);
+    Some((whole, number(part, part.len())? * scale))
+}
+
+/// The time of day before its zone, and how far that is ahead of UTC, in milliseconds.
+fn without_offset(time: &str) -> Option<(&str, i64)> {
+    if let Some(time) = time.strip_suffix(['Z', 'z']) {
+        return Some((time, 0));
+    }
+    let (time, offset) = time.split_at_checked(time.rfind(['+', '-'])?)?;
+    let (sign, offset) = offset.split_at_checked(1)?;
+    let (hours, minutes) = offset.split_once(':').or(offset.split_at_checked(2))?;
+    let (hours, minutes) = (number(hours, 2)?, number(minutes, 2)?);
+    let ahead = (hours * 60 + minutes) as i64 * 60_000;
+    let ahead = if sign == "-" { -ahead } else { ahead };
+    (hours < 24 && minutes < 60).then_some((time, ahead))
+}
+
+/// Days from 1970 to a date.
+fn days_of(date: &str) -> Option<u64> {
     let mut date = date.split('-');
     let (year, month, day) = (
         number(date.next()?, 4)?,
         number(date.next()?, 2)?,
         number(date.next()?, 2)?,
     );
-    let mut time = time.split(':');
-    let (hour, minute, second) = (
-        number(time.next()?, 2)?,
-        number(time.next()?, 2)?,
-        number(time.next()?, 2)?,
-    );
     let length = *months(year).get(month.checked_sub(1)? as usize)?;
-    let is_possible = date.next().is_none()
-        && time.next().is_none()
-        && YEARS.contains(&year)
-        && (1..=length).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 60;
-    if !is_possible {
-        return None;
-    }
+    let is_possible = date.next().is_none() && YEARS.contains(&year) && (1..=length).contains(&day);
     let years = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 });
     let before: u64 = months(year).iter().take(month as usize - 1).sum();
-    let days = years.sum::<u64>() + before + day - 1;
-    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
-    Some(UNIX_EPOCH + Duration::from_millis(seconds * 1000 + millis))
+    is_possible.then(|| years.sum::<u64>() + before + day - 1)
+}
+
+/// Milliseconds of a day up to a time.
+fn of_day(time: &str) -> Option<u64> {
+    let (time, millis) = with_millis(time)?;
+    let mut time = time.split(':');
+    let (hour, minute) = (number(time.next()?, 2)?, number(time.next()?, 2)?);
+    let second = match time.next() {
+        Some(second) => number(second, 2)?,
+        None => 0,
+    };
+    let is_possible = time.next().is_none() && hour < 24 && minute < 60 && second < 60;
+    is_possible.then(|| ((hour * 60 + minute) * 60 + second) * 1000 + millis)
 }
 
 fn number(text: &str, digits: usize) -> Option<u64> {
@@ -136,12 +175,41 @@ mod tests {
             "2026-00-01T00:00:00Z",
             "1969-12-31T00:00:00Z",
             "2026-01-01T00:00:00.Z",
-            "2026-01-01T00:00:00.1234Z",
+            "2026-01-01T00:00:00.1234567890Z",
+            "2026-01-01 00:00",
+            "2026-01-01T00:00:00+2",
+            "2026-01-01T00:00:00+24:00",
+            "2026-01-01T00:00:00+02:0x",
+            "1970-01-01T00:00:00+00:01",
+            "2026-01",
+            "20260101",
+            "2026",
+            "-1",
+            "1764200000.",
+            "99999999999999",
+            "253402300800",
+            "T",
+            "é-01-01",
             "2026-1-01T00:00:00Z",
             "+026-01-01T00:00:00Z",
         ] {
             let told = parse_time(wrong).unwrap_err().to_string();
             assert!(told.contains("2026-11-25T12:00:00Z"), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_written_in_many_ways() {
+        for (written, told) in [
+            ("2026-11-27T01:00:00+02:00", "2026-11-26T23:00:00.000Z"),
+            ("2026-11-27 01:00:00.25-0330", "2026-11-27T04:30:00.250Z"),
+            ("2026-11-27t01:00z", "2026-11-27T01:00:00.000Z"),
+            ("2026-11-27T01:00:00.123456789Z", "2026-11-27T01:00:00.123Z"),
+            ("2026-11-27", "2026-11-27T00:00:00.000Z"),
+            ("1764205200", "2025-11-27T01:00:00.000Z"),
+            ("1764205200.5", "2025-11-27T01:00:00.500Z"),
+        ] {
+            assert_eq!(text_of(parse_time(written).unwrap()), told, "{written}");
         }
     }
 }

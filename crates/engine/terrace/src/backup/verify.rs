@@ -11,7 +11,7 @@ use super::archive::read_records;
 use super::check::check_pages;
 use super::damage::damaged;
 use super::folder::set_to_read;
-use super::manifest::{MANIFEST, Manifest, Point};
+use super::manifest::{Leap, MANIFEST, Manifest, Point};
 use super::names::log_name;
 use super::report::BackupVerifyReport;
 use crate::effects::Effects;
@@ -54,6 +54,30 @@ pub struct ArchivedLog {
     pub bytes: u64,
     /// Its named marks.
     pub marks: Vec<Mark>,
+    /// Where the clock had gone back, so that times are there twice.
+    pub leaps: Vec<ClockLeap>,
+}
+
+/// A place in the archived log before which the clock had gone back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ClockLeap {
+    /// The first change that has an earlier time than one before it.
+    pub sequence: u64,
+    /// The time before.
+    pub from: SystemTime,
+    /// The time at that change.
+    pub to: SystemTime,
+}
+
+impl ClockLeap {
+    pub(super) fn of(leap: &Leap) -> ClockLeap {
+        ClockLeap {
+            sequence: leap.sequence,
+            from: time_of(leap.from_ms),
+            to: time_of(leap.to_ms),
+        }
+    }
 }
 
 /// What a backup set has.
@@ -131,6 +155,7 @@ pub fn backup_contents_on(disk: Arc<dyn Disk>) -> Result<BackupContents> {
                     until: None,
                     bytes: 0,
                     marks: Vec::new(),
+                    leaps: Vec::new(),
                 });
                 match logs.last_mut() {
                     Some(last) => last,
@@ -146,6 +171,7 @@ pub fn backup_contents_on(disk: Arc<dyn Disk>) -> Result<BackupContents> {
         let marks = log.marks.iter();
         let marks = marks.map(|m| Mark::new(m.name.clone(), m.time_ms, m.sequence));
         archived.marks.extend(marks);
+        archived.leaps.extend(log.leaps.iter().map(ClockLeap::of));
     }
     Ok(BackupContents {
         points: set.points.iter().map(BackupPoint::of).collect(),
@@ -181,6 +207,7 @@ pub fn verify_backup_on(
         .collect();
     leftovers.sort_unstable();
     report.leftovers = leftovers;
+    report.unreached = set.unreached();
     let bad = check_pages(&disk, &set, &mut report, &mut progress)?;
     for log in &set.logs {
         let read = read_records(&*disk, set.set, log, &mut |_, record| {

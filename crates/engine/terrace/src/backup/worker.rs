@@ -21,10 +21,11 @@ use super::follow_options::{FollowOptions, FollowStatus};
 use super::following::{Follows, Running};
 use super::leftovers::remove_log_leftovers;
 use super::manifest::{LogEnd, Manifest, MarkNote};
-use super::options::{BackupOptions, BackupReport};
+use super::options::BackupOptions;
 use crate::core::Core;
 use crate::effects::{Effect, Effects};
-use crate::gentle::Cancel;
+use crate::gentle::{Cancel, Rate};
+use crate::planted::{Fault, planted};
 
 /// A new point is made when the log since the last one is longer than the database and than this: replaying
 /// it would take longer than copying pages.
@@ -40,6 +41,8 @@ struct State {
     set: Option<u64>,
     /// Whether the place where the set ends was tried and is of no use.
     is_gone: bool,
+    /// Whether a point has led to the end of the log.
+    was_led_to: bool,
     last: Option<Instant>,
     ended: bool,
 }
@@ -58,7 +61,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Copies what is durable by now; the last change that the set has. The caller holds nothing.
+    /// Copies what is durable by now; the last change that a restore of the set can go to, which may be less
+    /// until a point is made. The caller holds nothing.
     fn archive(&self) -> Result<u64> {
         let mut state = self.state.lock();
         if state.ended {
@@ -105,7 +109,11 @@ impl Worker {
         };
         let before = reader.next();
         match store(core, disk, &mut set, &end, reader) {
-            Ok(bytes) => self.status.lock().log_bytes += bytes,
+            Ok(stored) => {
+                let mut status = self.status.lock();
+                status.log_bytes += stored.bytes;
+                status.clock_leaps += stored.leaps;
+            }
             Err(e) => {
                 // A chain that was begun before need not go on here: a new one is begun.
                 if e.is_unreadable() {
@@ -132,10 +140,20 @@ impl Worker {
         state.set = Some(set.set);
         state.is_gone = false;
         core.backups.following.goes_on(set.set, end.chain);
+        state.was_led_to |= set.is_led_to();
+        Ok(self.has_reached(&set))
+    }
+
+    /// Notes and returns the last change that a restore of this set can go to.
+    fn has_reached(&self, set: &Manifest) -> u64 {
+        let mut reached = set.newest().map_or(0, |(_, last)| last);
+        if planted(Fault::ArchivedIsRestorable) {
+            reached = set.end.map_or(0, |end| end.next.saturating_sub(1));
+        }
         let mut status = self.status.lock();
-        status.sequence = end.next.saturating_sub(1);
+        status.sequence = reached;
         status.time = Some(SystemTime::now());
-        Ok(status.sequence)
+        reached
     }
 
     /// Takes up the chain that the set ends with, or begins one; whether it is a new one.
@@ -147,8 +165,6 @@ impl Worker {
             ));
         }
         let most = self.core.options.effective_archive_lag();
-        let last = set.logs.last().map_or(0, |log| log.last_ms);
-        self.core.marked_until(last);
         if let Some(end) = set.end.filter(|_| !state.is_gone) {
             let place = Place {
                 segment: end.segment,
@@ -187,8 +203,7 @@ impl Worker {
         let Some(end) = set.end else {
             return Ok(false);
         };
-        let of_chain = |point: &&super::manifest::Point| point.chain == Some(end.chain);
-        let Some(last) = set.points.iter().rev().find(of_chain) else {
+        let Some(last) = set.points.last().filter(|_| set.is_led_to()) else {
             return Ok(true);
         };
         // Of a file that goes on behind the point, the part that its records are of all.
@@ -199,17 +214,16 @@ impl Worker {
             let part = log.next.saturating_sub(from.max(log.first));
             (u128::from(log.bytes) * u128::from(part) / u128::from(records)) as u64
         });
-        let bytes: u64 = behind.sum();
+        let bytes = behind.fold(0, u64::saturating_add);
         let live = self.core.store.live_pages() * self.core.store.page_bytes() as u64;
         let most = self.options.point_after;
         Ok(bytes > most.unwrap_or(live.max(LEAST_LOG_BYTES)))
     }
 
-    fn make_point(&self) -> Result<BackupReport> {
+    /// Makes a point; the last change that a restore of the set can go to then.
+    fn make_point(&self, rate: Rate, cancel: &Cancel) -> Result<u64> {
         let disk = self.folder.open(&self.core.backups.folders, false)?;
-        let mut options = BackupOptions::new()
-            .rate(self.options.rate)
-            .cancel(&self.cancel);
+        let mut options = BackupOptions::new().rate(rate).cancel(cancel);
         options.only = self.state.lock().set;
         options.beside = Some(Box::new(|| {
             let last = self.state.lock().last;
@@ -218,9 +232,38 @@ impl Worker {
                 let _ = self.archive();
             }
         }));
-        let made = self.core.back_up(disk, options)?;
+        let made = self.core.back_up(disk.clone(), options)?;
         self.status.lock().point = Some(made.point);
-        Ok(made)
+        // So that nobody notes what a newer manifest says in between.
+        let mut state = self.state.lock();
+        let set = self.core.set(&disk)?;
+        state.was_led_to |= set.is_led_to();
+        Ok(self.has_reached(&set))
+    }
+
+    /// Copies what is left. If the log was given up meanwhile, the point is made that the rest needs, as fast
+    /// as it goes: what was archived before can be restored, and what comes behind it is to be, too.
+    fn copy_last(&self) -> Result<()> {
+        self.archive_anew()?;
+        let disk = self.folder.open(&self.core.backups.folders, false)?;
+        if self.core.set(&disk)?.is_led_to() || planted(Fault::EndsWithoutPoint) {
+            return Ok(());
+        }
+        if !self.state.lock().was_led_to {
+            return Err(Error::invalid(
+                "it was ended before its first point was made, and without that nothing behind the points that the set had before can be restored; follow the log again, or make a backup",
+            ));
+        }
+        self.make_point(Rate::Fast, &Cancel::new())?;
+        self.archive_anew().map(|_| ())
+    }
+
+    fn archive_anew(&self) -> Result<u64> {
+        match self.archive() {
+            // A place that is of no use any more: now it is known, and a new chain begins.
+            Err(e) if e.is_unreadable() && self.state.lock().is_gone => self.archive(),
+            done => done,
+        }
     }
 
     fn run(&self) {
@@ -240,17 +283,17 @@ impl Worker {
 
 impl Follows for Worker {
     fn step(&self) -> Result<u64> {
-        let first = self.archive();
-        let done = match first {
-            // A place that is of no use any more: now it is known, and a new chain begins.
-            Err(e) if e.is_unreadable() && self.state.lock().is_gone => self.archive(),
-            done => done,
-        };
+        let done = self.archive_anew();
         let done = done.and_then(|sequence| match self.is_point_due()? {
-            true => self.make_point().map(|_| sequence),
+            true => self.make_point(self.options.rate, &self.cancel),
             false => Ok(sequence),
         });
-        self.status.lock().error = done.as_ref().err().map(ToString::to_string);
+        // What it came to when it was ended stays said.
+        let state = self.state.lock();
+        if !state.ended {
+            self.status.lock().error = done.as_ref().err().map(ToString::to_string);
+        }
+        drop(state);
         done
     }
 
@@ -263,7 +306,7 @@ impl Follows for Worker {
             // A panic of it has been reported by the panic hook already.
             let _ = thread.join();
         }
-        let done = self.archive();
+        let done = self.copy_last();
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.ended, true) {
             return;
@@ -293,16 +336,22 @@ impl Follows for Worker {
     }
 }
 
-/// Stores what the reader gives out, in files of the set; the bytes of them.
+/// What was stored.
+struct Stored {
+    bytes: u64,
+    leaps: u64,
+}
+
+/// Stores what the reader gives out, in files of the set.
 fn store(
     core: &Core,
     disk: &Arc<dyn Disk>,
     set: &mut Manifest,
     end: &LogEnd,
     reader: &mut Reader,
-) -> Result<u64> {
+) -> Result<Stored> {
     let number = set.set;
-    let mut bytes = 0;
+    let mut stored = Stored { bytes: 0, leaps: 0 };
     let mut is_new_name = false;
     let mut writer: Option<RecordsWriter> = None;
     let mut take = |sequence: u64, record: &[u8]| {
@@ -324,13 +373,19 @@ fn store(
                     None => {
                         let file = last.map_or(0, |last| last.file) + 1;
                         is_new_name = true;
-                        RecordsWriter::create(&**disk, number, (file, end.chain, sequence))?
+                        let of_chain = last.filter(|last| last.chain == end.chain);
+                        let time_ms = of_chain.map_or(0, |last| last.last_ms);
+                        let new = (file, end.chain, sequence);
+                        let mut writer = RecordsWriter::create(&**disk, number, new)?;
+                        writer.log.last_ms = time_ms;
+                        writer
                     }
                 })
             }
         };
         if let Some(Ok(Effect::Mark { time_ms, name })) = Effects::new(record).next() {
-            writer.log.last_ms = time_ms;
+            let is_back = writer.log.note_time(sequence, time_ms);
+            stored.leaps += u64::from(is_back);
             if !name.is_empty() {
                 writer.log.marks.push(MarkNote {
                     name: name.to_owned(),
@@ -339,7 +394,7 @@ fn store(
                 });
             }
         }
-        bytes += record.len() as u64;
+        stored.bytes += record.len() as u64;
         writer.push(record)
     };
     core.log.follow(reader, &mut take)?;
@@ -350,7 +405,7 @@ fn store(
         disk.sync_directory()
             .map_err(|e| Error::io("syncing", "the folder of the backup set", e))?;
     }
-    Ok(bytes)
+    Ok(stored)
 }
 
 /// Puts what was written into the manifest.

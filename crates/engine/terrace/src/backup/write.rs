@@ -55,11 +55,16 @@ impl Core {
             let number = set.points.last().map_or(0, |point| point.point) + 1;
             (set, number)
         };
-        if let Some(name) = &options.mark {
+        // Nobody writes to what is read only, and its log has nothing: then only the point has the name.
+        if let (Some(name), None) = (&options.mark, &self.read_only_of) {
             self.mark(name)?;
         }
         let known = self.backups.last.lock().get(&set.set).copied();
-        let (pin, written) = {
+        let chain_then = self.backups.following.chain_of(set.set);
+        let (pin, written) = if let Some(main) = &self.read_only_of {
+            drop(self.passes.enter()?);
+            (main.pin_image()?, None)
+        } else {
             self.asked_checkpoint()?;
             // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
             let _no_checkpoint = self.checkpoints.hold_open()?;
@@ -74,7 +79,9 @@ impl Core {
             let id_before = set.set;
             let mut set = Manifest::read(&*disk)?.unwrap_or(set.clone());
             set.check_same(Some(id_before))?;
-            point.chain = self.backups.following.chain_of(set.set);
+            let chain_now = self.backups.following.chain_of(set.set);
+            point.chain = set.chain_behind(point.log.sequence, chain_then, chain_now);
+            point.archived = set.end.map(|end| (end.chain, end.next));
             point.mark = options.mark.take();
             set.points.push(point);
             set.write(&disk)?;
@@ -237,6 +244,7 @@ impl Core {
             map,
             map_file: None,
             chain: None,
+            archived: None,
             mark: None,
         };
         report.sequence = log.sequence.saturating_sub(1);

@@ -48,6 +48,22 @@ fn is_none(compression: &Compression) -> bool {
 }
 
 impl StructureInfo {
+    /// That of no structure.
+    pub(crate) fn nameless() -> StructureInfo {
+        StructureInfo {
+            name: String::new(),
+            id: 0,
+            kind: Kind::Tree,
+            tiers: Tiers::One,
+            policy: Policy::Default,
+            inclusive: false,
+            logged: false,
+            hot_heap: false,
+            compression: Compression::None,
+            indexes: Vec::new(),
+        }
+    }
+
     pub(crate) fn of(open: &Open) -> StructureInfo {
         StructureInfo {
             name: open.name(),

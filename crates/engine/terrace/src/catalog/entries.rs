@@ -157,6 +157,14 @@ impl Catalog {
     /// All entries, in the order of their numbers.
     pub fn load(&self) -> Result<Vec<Entry>> {
         let store = self.tree.store();
+        // Who waits for a page that is none waits for ever.
+        if !store.exists(self.root()) {
+            let what = format!(
+                "the root of the catalog is to be {}, which is none",
+                self.root()
+            );
+            return Err(Error::corrupt("data", None, what));
+        }
         let (mut entries, mut window, mut from) = (Vec::new(), Window::new(), Vec::new());
         loop {
             while let Err(interrupt) = self.tree.try_window(Edge::From(&from), &mut window) {

@@ -73,7 +73,7 @@ impl Core {
         let mut at_cut = || {
             let position = self.log.position();
             cut.set(Some(position));
-            time.set(SystemTime::now());
+            time.set(crate::planted::now());
             CutInfo {
                 log_position: position.encode(),
                 learnt: self.registry.learnt(),

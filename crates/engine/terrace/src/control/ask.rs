@@ -20,6 +20,9 @@ use crate::verify::VerifyReport;
 
 /// How long nothing may be heard: what takes longer tells how far it is.
 const SILENCE: Duration = Duration::from_secs(60);
+/// The same of the first question, which takes no time: who hears nothing by then asks a process that has been
+/// stopped.
+const FIRST_SILENCE: Duration = Duration::from_secs(10);
 
 /// A database that another process has open with [`crate::Options::control`], over its socket.
 ///
@@ -71,7 +74,32 @@ impl Control {
     /// # Errors
     /// When the connection fails; as all that follow.
     pub fn version(&mut self) -> Result<Version> {
-        self.ask("version", |_| ())
+        let patience = |stream: &UnixStream, time| stream.set_read_timeout(Some(time));
+        patience(self.stream.get_ref(), FIRST_SILENCE).map_err(|e| failed("reading from", e))?;
+        let version = self.ask("version", |_| ());
+        patience(self.stream.get_ref(), SILENCE).map_err(|e| failed("reading from", e))?;
+        version
+    }
+
+    /// Why nothing could be read.
+    fn unheard(&self, error: std::io::Error) -> Error {
+        if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return failed("reading from", error);
+        }
+        let stream = self.stream.get_ref();
+        let time = stream.read_timeout().ok().flatten().unwrap_or(SILENCE);
+        let process = rustix::net::sockopt::socket_peercred(stream);
+        let process = process.map_or(String::new(), |peer| {
+            format!(" (number {})", peer.pid.as_raw_nonzero())
+        });
+        let what = format!(
+            "the process that has the database open{process} has said nothing for {} seconds: it may have been stopped, or be very busy; let it go on, and ask again",
+            time.as_secs()
+        );
+        failed(
+            "reading from",
+            std::io::Error::new(ErrorKind::TimedOut, what),
+        )
     }
 
     /// [`crate::Database::stats`] there.
@@ -253,16 +281,15 @@ impl Control {
         loop {
             line.clear();
             let mut bounded = (&mut self.stream).take(MAX_ANSWER_BYTES as u64);
-            bounded
-                .read_until(b'\n', &mut line)
-                .map_err(|e| failed("reading from", e))?;
+            let read = bounded.read_until(b'\n', &mut line);
+            read.map_err(|e| self.unheard(e))?;
             if line.last() != Some(&b'\n') {
                 return Err(match unsent {
                     Some(e) => failed("writing to", e),
                     None => failed("reading from", ErrorKind::UnexpectedEof.into()),
                 });
             }
-            match serde_json::from_slice(&line).map_err(not_understood)? {
+            match decode(&line).map_err(not_understood)? {
                 Answer::Progress(at) => at.into_iter().for_each(&mut progress),
                 Answer::Commit(line) => {
                     if !commit(line) {
@@ -292,6 +319,27 @@ impl Request {
     }
 }
 
+/// What a line says. Texts in it may reach a terminal, and who answers may be another program than it should
+/// be: so they have no control characters.
+fn decode<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Answer<T>> {
+    let mut said: serde_json::Value = serde_json::from_slice(line)?;
+    make_printable(&mut said);
+    serde_json::from_value(said)
+}
+
+/// Puts a sign in the place of each control character.
+fn make_printable(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) if text.contains(char::is_control) => {
+            *text = text.replace(char::is_control, "\u{fffd}");
+        }
+        Value::Array(values) => values.iter_mut().for_each(make_printable),
+        Value::Object(object) => object.values_mut().for_each(make_printable),
+        _ => {}
+    }
+}
+
 fn failed(op: &'static str, error: std::io::Error) -> Error {
     Error::io(op, SOCKET, error)
 }
@@ -300,4 +348,30 @@ fn not_understood(error: serde_json::Error) -> Error {
     Error::invalid(format!(
         "the process that has the database open speaks otherwise ({error}): use the same version of Terrace on both sides"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_another_program_have_no_control_characters() {
+        let line = br#"{"error":{"kind":"invalid","text":"a\u001b]0;title\u0007\nb"}}"#;
+        let Answer::Error(refusal) = decode::<u32>(line).unwrap() else {
+            panic!("it is an error");
+        };
+        let told = refusal.error().to_string();
+        assert!(
+            told.contains("title") && !told.contains(char::is_control),
+            "{told}"
+        );
+        let line = br#"{"ok":[{"name":"\u001b[2J"},1.5,18446744073709551615]}"#;
+        let Answer::Ok(said) = decode::<serde_json::Value>(line).unwrap() else {
+            panic!("it is an answer");
+        };
+        assert_eq!(
+            said.to_string(),
+            "[{\"name\":\"\u{fffd}[2J\"},1.5,18446744073709551615]"
+        );
+    }
 }

@@ -59,6 +59,8 @@ impl Core {
         options.check()?;
         let budget = Budget::of(options.memory);
         let direct_io = disk.goes_around_cache();
+        #[cfg(feature = "backup")]
+        let folder = disk.folder().map(std::path::Path::to_owned);
         let mut core = match PageStore::presence(&*disk)? {
             Presence::Present => recover(disk, options, budget, behind),
             Presence::Absent if options.create => create(disk, options, budget),
@@ -69,6 +71,10 @@ impl Core {
         .map_err(|e| budget.explain(e))?;
         core.opening.seconds = seconds(start.elapsed());
         core.opening.direct_io = direct_io;
+        #[cfg(feature = "backup")]
+        if let Some(folder) = folder {
+            core.backups.folders.are_of(&folder);
+        }
         let core = Arc::new(core);
         if core.opening.created {
             core.checkpoint(Speed::Fast, false)?;
@@ -105,10 +111,17 @@ impl Core {
             return Err(Error::NotClosed);
         }
         let direct_io = disk.goes_around_cache();
-        let store = PageStore::open_read_only(disk, store_options(options, &budget))
+        #[cfg(feature = "backup")]
+        let folder = disk.folder().map(std::path::Path::to_owned);
+        let (store, main) = PageStore::open_read_only(disk, store_options(options, &budget))
             .map_err(|e| budget.explain(e))?;
         let mut core = Core::over_image(store, &superblock, options)?;
         if let Some(core) = Arc::get_mut(&mut core) {
+            core.read_only_of = Some(main);
+            #[cfg(feature = "backup")]
+            if let Some(folder) = &folder {
+                core.backups.folders.are_of(folder);
+            }
             core.opening.direct_io = direct_io;
         }
         Ok(core)
@@ -393,7 +406,8 @@ fn assemble(
         naming: Mutex::new(()),
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
-        last_mark: Mutex::new(0),
+        series: Mutex::default(),
+        read_only_of: None,
         #[cfg(feature = "backup")]
         backups: Default::default(),
         demoter: Mutex::new(None),

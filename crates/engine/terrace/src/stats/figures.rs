@@ -13,6 +13,7 @@ use crate::histogram::Summary;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::recover::opening::Opening;
+use crate::stats::series::{COUNTS, Counts};
 use crate::transaction::TransactionStats;
 
 /// A snapshot of a database's figures; counts are since it was opened. Prints as a table.
@@ -21,6 +22,10 @@ use crate::transaction::TransactionStats;
 pub struct Stats {
     /// The structures.
     pub structures: Vec<StructureStats>,
+    /// The counts of all that were dropped since the opening, as far as somebody had asked for figures before; as
+    /// those of one structure, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Box<StructureStats>>,
     /// Where the memory goes.
     pub memory: MemoryStats,
     /// Pages and the files that hold them.
@@ -64,6 +69,10 @@ pub struct StructureStats {
     /// What it is.
     #[serde(flatten)]
     pub info: StructureInfo,
+    /// Its place among all structures and indexes, from 0: the lowest that was free when it was seen first. It
+    /// keeps it.
+    #[serde(default)]
+    pub series: u32,
     /// About how many records it has; only in what [`crate::Database::survey`] gives, and none where
     /// pages could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -339,21 +348,20 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 }
 
 impl StructureStats {
-    fn of(open: &Open, survey: bool) -> StructureStats {
+    fn of(open: &Open) -> StructureStats {
         let s: TierStats = open.structure.stats();
         let indexes = open.table.as_ref().map(|table| table.snapshot());
-        // A damaged structure is no reason to say nothing of the others.
-        let found = survey.then(|| open.structure.estimate().ok()).flatten();
         StructureStats {
             info: StructureInfo::of(open),
+            series: 0,
             by_index: indexes.map_or_else(Vec::new, |indexes| {
-                let stats = |index: &IndexState| StructureStats::of(&index.open, survey);
+                let stats = |index: &IndexState| StructureStats::of(&index.open);
                 indexes.iter().map(stats).collect()
             }),
             lsm: open.structure.merge_figures().map(LsmStats::from),
-            records: found.map(|found| found.records),
-            hot_records: found.map(|found| found.hot),
-            cold_records: found.map(|found| found.cold),
+            records: None,
+            hot_records: None,
+            cold_records: None,
             hot_hits: s.hot_hits,
             cold_hits: s.cold_hits,
             misses: s.misses,
@@ -367,6 +375,102 @@ impl StructureStats {
             swept_leaves: s.swept_leaves,
             swept_fill_thousandths: s.swept_fill_thousandths,
             hot_fill: ratio(s.swept_fill_thousandths, s.swept_leaves * 1000),
+        }
+    }
+
+    /// Estimates how many records it has, and its indexes. A damaged structure is no reason to say nothing of the
+    /// others.
+    fn look_into(&mut self, open: &Open) {
+        let found = open.structure.estimate().ok();
+        self.records = found.map(|found| found.records);
+        self.hot_records = found.map(|found| found.hot);
+        self.cold_records = found.map(|found| found.cold);
+        let indexes = open.table.as_ref().map(|table| table.snapshot());
+        for index in indexes.iter().flat_map(|indexes| indexes.iter()) {
+            let mut all = self.by_index.iter_mut();
+            if let Some(one) = all.find(|one| one.info.id == index.open.id().0) {
+                one.look_into(&index.open);
+            }
+        }
+    }
+
+    /// What it has come to.
+    fn counts(&self) -> Counts {
+        let lsm = self.lsm.as_ref();
+        let of_lsm = |count: fn(&LsmStats) -> u64| lsm.map_or(0, count);
+        [
+            self.hot_hits,
+            self.cold_hits,
+            self.misses,
+            self.writes,
+            self.promotions,
+            self.demotions,
+            self.replacements,
+            self.cleaned,
+            self.packed_leaves,
+            self.swept_leaves,
+            self.swept_fill_thousandths,
+            of_lsm(|lsm| lsm.steps),
+            of_lsm(|lsm| lsm.merge_bytes),
+            of_lsm(|lsm| lsm.merge_reads),
+            of_lsm(|lsm| lsm.arrived_bytes),
+            of_lsm(|lsm| lsm.user_bytes),
+            of_lsm(|lsm| lsm.step_waits),
+        ]
+    }
+
+    /// One that has come to this, and has nothing.
+    fn of_counts(counts: Counts) -> StructureStats {
+        let [
+            hot_hits,
+            cold_hits,
+            misses,
+            writes,
+            promotions,
+            demotions,
+            replacements,
+            cleaned,
+            packed_leaves,
+            swept_leaves,
+            swept_fill_thousandths,
+            steps,
+            merge_bytes,
+            merge_reads,
+            arrived_bytes,
+            user_bytes,
+            step_waits,
+        ] = counts;
+        let lsm = LsmStats {
+            steps,
+            merge_bytes,
+            merge_reads,
+            arrived_bytes,
+            user_bytes,
+            step_waits,
+            ..LsmStats::default()
+        };
+        let is_lsm = counts[COUNTS - 6..].iter().any(|count| *count > 0);
+        StructureStats {
+            info: StructureInfo::nameless(),
+            series: 0,
+            records: None,
+            hot_records: None,
+            cold_records: None,
+            hot_hits,
+            cold_hits,
+            misses,
+            writes,
+            hot_hit_rate: ratio(hot_hits, hot_hits + cold_hits + misses),
+            promotions,
+            demotions,
+            replacements,
+            cleaned,
+            packed_leaves,
+            swept_leaves,
+            swept_fill_thousandths,
+            hot_fill: ratio(swept_fill_thousandths, swept_leaves * 1000),
+            lsm: is_lsm.then_some(lsm),
+            by_index: Vec::new(),
         }
     }
 }
@@ -384,9 +488,32 @@ impl Core {
     }
 
     fn snapshot(&self, survey: bool) -> Stats {
+        // One after the other, so that who comes later sees later figures.
+        let mut series = self.series.lock();
         let all = self.registry.all();
         let live = all.iter().filter(|open| open.is_named());
-        let structures = live.map(|open| StructureStats::of(open, survey)).collect();
+        let live = live.map(|open| StructureStats::of(open));
+        let mut structures: Vec<StructureStats> = live.collect();
+        let of = |one: &StructureStats| (one.info.id, one.counts());
+        let each =
+            |one: &StructureStats| -> Vec<_> { one.by_index.iter().chain([one]).map(of).collect() };
+        let (places, dropped) = series.see(&structures.iter().flat_map(each).collect());
+        drop(series);
+        let dropped = dropped.map(|counts| Box::new(StructureStats::of_counts(counts)));
+        for one in &mut structures {
+            let place = |id| places.get(&id).copied().unwrap_or(0);
+            one.series = place(one.info.id);
+            let indexes = one.by_index.iter_mut();
+            indexes.for_each(|index| index.series = place(index.info.id));
+        }
+        if survey {
+            for one in &mut structures {
+                let open = all.iter().find(|open| open.id().0 == one.info.id);
+                if let Some(open) = open {
+                    one.look_into(open);
+                }
+            }
+        }
         let s = self.store.stats();
         let pages = PageStats {
             page_bytes: s.page_bytes,
@@ -451,6 +578,7 @@ impl Core {
         let log_buffers = self.log.memory_bytes() as u64;
         Stats {
             structures,
+            dropped,
             memory: MemoryStats::of(
                 &self.budget,
                 &self.store,

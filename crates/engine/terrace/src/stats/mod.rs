@@ -1,6 +1,7 @@
 //! Figures of a database, and their table for people.
 
 mod figures;
+pub(crate) mod series;
 mod table;
 
 pub use figures::{

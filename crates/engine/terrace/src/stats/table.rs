@@ -183,6 +183,13 @@ fn backups(f: &mut Formatter<'_>, stats: &Stats) -> Result {
             Bytes(follower.log_bytes),
             follower.breaks
         )?;
+        if follower.clock_leaps > 0 {
+            let leaps = follower.clock_leaps;
+            writeln!(
+                f,
+                "    the clock went back {leaps} times: `terrace backup list` shows where"
+            )?;
+        }
         if let Some(error) = &follower.error {
             writeln!(f, "    the last attempt failed: {error}")?;
         }

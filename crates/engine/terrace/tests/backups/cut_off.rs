@@ -1,7 +1,7 @@
 //! Power cuts on either side while a log is followed: the set stays whole, and has nothing that a crash took
 //! back.
 
-use terrace::{Database, RestoreTo, Result, verify_backup_on};
+use terrace::{Database, RestoreOptions, RestoreTo, Result, restore_on, verify_backup_on};
 use terrace_sim::{Fault, Injection, Rng, SimDisk};
 
 use super::back_up;
@@ -75,19 +75,26 @@ fn cut_off(of_the_set: bool) {
         let found: Vec<_> = super::contents(&db);
         let last = db.sequence().unwrap();
         let report = verify_backup_on(set.shared(), |_| ()).unwrap();
-        assert!(report.is_clean(), "{context}: {:?}", report.problems);
-        let (_, latest) = restored(&set, RestoreTo::Latest).unwrap();
+        assert!(report.problems.is_empty(), "{context}: {report:?}");
+        // A power cut before the point of a new chain.
+        let is_whole = report.unreached.is_none();
+        assert_eq!(is_whole, report.is_clean(), "{context}");
+        assert_eq!(restored(&set, RestoreTo::Latest).is_ok(), is_whole);
+        let newest = |set: &SimDisk| -> Result<_> {
+            let to = SimDisk::new(79);
+            let options = RestoreOptions::new().up_to_break(true).options(tiny(7));
+            let report = restore_on(set.shared(), to.shared(), options)?;
+            let db = Database::open_on(to.shared(), tiny(8))?;
+            Ok((super::contents(&db), report))
+        };
+        let (state, latest) = newest(&set).unwrap();
         assert!(
             latest.sequence <= last,
             "{context}: the set has change {}, and the database {last}",
             latest.sequence
         );
         if latest.sequence == last {
-            assert_eq!(
-                restored(&set, RestoreTo::Latest).unwrap().0,
-                found,
-                "{context}"
-            );
+            assert_eq!(state, found, "{context}");
         }
         let mut written = Written::of(&db);
         let maps = all_shapes(&db).unwrap();

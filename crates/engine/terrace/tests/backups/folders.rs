@@ -75,9 +75,29 @@ fn what_is_called_like_an_unfinished_restore_and_is_none_is_left_alone() {
     assert!(told.to_string().contains("letter.txt"), "{told}");
     assert_eq!(fs::read(other.join("letter.txt")).unwrap(), b"dear");
     assert!(!to.exists());
-    // What a restore has left goes.
+    // So is what is called like files of a database, and a whole database: no restore has made it.
     fs::remove_file(other.join("letter.txt")).unwrap();
+    let db = Database::open(&other, options()).unwrap();
+    db.tree("t").unwrap().put("a", "1").unwrap();
+    db.close().unwrap();
+    let told = restore(folder.path().join("set"), &to, to_restore()).unwrap_err();
+    assert!(told.to_string().contains("no restore has made"), "{told}");
+    assert!(has_record(&other) && !to.exists());
+    fs::create_dir_all(&to).unwrap();
+    fs::rename(&other, to.join(".restoring")).unwrap();
+    restore(folder.path().join("set"), &to, to_restore()).unwrap_err();
+    fs::rename(to.join(".restoring"), &other).unwrap();
+    assert!(has_record(&other));
+    fs::remove_dir_all(&to).unwrap();
+    // What a restore has left goes: it is marked.
+    fs::remove_dir_all(&other).unwrap();
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("RESTORING"), "").unwrap();
     fs::write(other.join("data"), "half of it").unwrap();
+    fs::write(other.join("letter.txt"), "dear").unwrap();
+    restore(folder.path().join("set"), &to, to_restore()).unwrap_err();
+    assert!(other.join("data").exists());
+    fs::remove_file(other.join("letter.txt")).unwrap();
     restore(folder.path().join("set"), &to, to_restore()).unwrap();
     assert!(has_record(&to) && !other.exists());
 }
@@ -85,13 +105,12 @@ fn what_is_called_like_an_unfinished_restore_and_is_none_is_left_alone() {
 #[test]
 fn a_set_that_is_gone_is_told_and_no_other_begun() {
     let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path().join("db"), options()).unwrap();
+    let db = Database::open(folder.path().join("db"), options().foreground(true)).unwrap();
     let tree = db.tree("t").unwrap();
     tree.put("a", "1").unwrap();
     let set = folder.path().join("set");
-    // The thread is out of the way.
-    let seldom = FollowOptions::new().every(std::time::Duration::from_secs(1 << 20));
-    let follower = db.follow(&set, seldom).unwrap();
+    // There is no thread that could be in the way.
+    let follower = db.follow(&set, FollowOptions::new()).unwrap();
     let before = backup_contents(&set).unwrap();
 
     // Its device is taken away, and its place is an empty folder, or none.
@@ -130,8 +149,14 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
     let to = folder.path().join("to");
     // Killed while it was built, and while its files moved up; and a file system that is otherwise empty.
     let left: [&[&str]; 2] = [
-        &[".restoring/data", ".restoring/map-1", ".restoring/LOCK"],
         &[
+            ".restoring/RESTORING",
+            ".restoring/data",
+            ".restoring/map-1",
+            ".restoring/LOCK",
+        ],
+        &[
+            ".restoring/RESTORING",
             ".restoring/data",
             ".restoring/LOCK",
             "map-1",
@@ -147,7 +172,7 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
         }
         restore(&set, &to, to_restore()).unwrap();
         assert!(has_record(&to));
-        assert!(!to.join(".restoring").exists());
+        assert!(!to.join(".restoring").exists() && !to.join("RESTORING").exists());
         // Now something is there.
         let told = restore(&set, &to, to_restore()).unwrap_err().to_string();
         assert!(told.contains("not empty"), "{told}");
@@ -156,6 +181,7 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
     }
     // Beside files of others nothing is restored, and none of them goes.
     fs::create_dir_all(to.join(".restoring")).unwrap();
+    fs::write(to.join(".restoring/RESTORING"), "").unwrap();
     fs::write(to.join("map-1"), "left").unwrap();
     for name in ["letter.txt", "data"] {
         fs::write(to.join(name), "dear").unwrap();
@@ -190,4 +216,47 @@ fn a_restore_that_is_cancelled_leaves_nothing() {
     let db = Database::open(&there, options()).unwrap();
     assert!(restore(&set, &there, to_restore()).is_err());
     db.close().unwrap();
+}
+
+#[test]
+fn sets_and_what_is_restored_are_as_private_as_the_database() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("db")).unwrap();
+    fs::set_permissions(path("db"), fs::Permissions::from_mode(0o700)).unwrap();
+    // A folder that is there before stays as it is; the files in it are private all the same.
+    fs::create_dir(path("set that was there")).unwrap();
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path("set that was there"), open.clone()).unwrap();
+    let db = Database::open(path("db"), options()).unwrap();
+    db.tree("t").unwrap().put("a", "1").unwrap();
+    for set in ["set", "set that was there"] {
+        let follower = db.follow(path(set), FollowOptions::new()).unwrap();
+        follower.stop().unwrap();
+    }
+    db.close().unwrap();
+    fs::create_dir(path("there")).unwrap();
+    fs::set_permissions(path("there"), open).unwrap();
+    for (set, to) in [
+        ("set", "not there"),
+        ("set", "there"),
+        ("set that was there", "other"),
+    ] {
+        restore(path(set), path(to), to_restore()).unwrap();
+    }
+    terrace::prune_backup(path("set that was there"), 1).unwrap();
+    let rights = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for of_terrace in ["set", "not there", "other"] {
+        assert_eq!(rights(&path(of_terrace)), 0o700, "{of_terrace}");
+    }
+    for name in ["set", "set that was there", "not there", "there", "other"] {
+        for file in names(&path(name)) {
+            let found = rights(&path(name).join(&file));
+            assert_eq!(found & 0o077, 0, "{name}/{file}: {found:o}");
+        }
+    }
+    for to in ["not there", "there", "other"] {
+        assert!(has_record(&path(to)));
+    }
 }

@@ -1,6 +1,7 @@
 //! Backup sets: each point is the database at one instant, an incremental one costs what has changed, damage
 //! is never restored, and whatever ends a backup early, the set is as it was.
 
+mod chains;
 #[path = "../common/mod.rs"]
 mod common;
 mod cut_off;

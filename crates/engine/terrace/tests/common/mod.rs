@@ -4,6 +4,8 @@
 
 pub mod anomalies;
 pub mod changes;
+pub mod chains;
+pub mod clock;
 pub mod lists;
 pub mod model;
 pub mod run;

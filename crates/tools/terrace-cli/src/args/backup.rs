@@ -13,9 +13,12 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     match text {
         "gentle" => Ok(Rate::Gentle),
         "fast" => Ok(Rate::Fast),
-        _ => match parse_size(text)? {
-            Size(0) => Err("at no bytes a second nothing is ever done".into()),
-            Size(bytes) => Ok(Rate::BytesPerSecond(bytes)),
+        _ => match parse_size(text) {
+            Ok(Size(0)) => Err("at no bytes a second nothing is ever done".into()),
+            Ok(Size(bytes)) => Ok(Rate::BytesPerSecond(bytes)),
+            Err(_) => Err(format!(
+                "{text} is no rate: say a number of bytes a second such as 100MiB, or gentle, or fast"
+            )),
         },
     }
 }
@@ -76,17 +79,17 @@ pub struct BackupCreateArgs {
 }
 
 const CREATE_HELP: &str = "\
-A point is the whole database as it was at one instant. Pages that the set has already are not stored
-again. The set is as it was until the command has ended well; what a backup leaves that was cut off is
+A point is the whole database as it was at one instant. Pages that the set has already are not stored \
+again. The set is as it was until the command has ended well; what a backup leaves that was cut off is \
 deleted by the next one. Keep the set on another disk than the database.
 
-A database that another process has open with Options::control is backed up by that process, which
-this command asks. When the command is interrupted it ends there, too. A copy of the folder of an open database is no backup: its files change while they
+A database that another process has open with Options::control is backed up by that process, which \
+this command asks. When the command is interrupted it ends there, too. A copy of the folder of an open database is no backup: its files change while they \
 are copied.
 
-With --follow that process makes a point, and from then on copies what is written once a second, so
-that a restore can go back to any change, second or mark (`terrace mark`). It needs a database that is
-open: nobody writes to another one. The command ends at once; the copying ends with the database, or with
+With --follow that process makes a point, and from then on copies what is written once a second, so \
+that a restore can go back to any change, second or mark (`terrace mark`). It needs a database that is \
+open: nobody writes to another one. The command ends at once; the copying ends with the database, or with \
 `terrace backup follow people.db /backup/people --stop`.
 
 Examples:
@@ -138,11 +141,11 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 const FOLLOW_HELP: &str = "\
-The process that has the database open with Options::control makes a point, and from then on copies what
-is written to the set, so that a restore can go back to any change, second or mark (`terrace mark`). The
+The process that has the database open with Options::control makes a point, and from then on copies what \
+is written to the set, so that a restore can go back to any change, second or mark (`terrace mark`). The \
 command ends at once; the copying ends with the database or with --stop.
 
-Look at it now and then: an error is tried again, and a break means that changes were lost between two
+Look at it now and then: an error is tried again, and a break means that changes were lost between two \
 points, because the log was given up. `terrace stat` and the metrics show the same.
 
 Examples:
@@ -194,7 +197,7 @@ pub struct BackupPruneArgs {
 }
 
 const PRUNE_HELP: &str = "\
-What only the forgotten points needed is deleted. Of a file of pages of which less than half is still needed
+What only the forgotten points needed is deleted. Of a file of pages of which less than half is still needed \
 that is copied to a new one first, where there is room for it.
 
 Example:
@@ -233,8 +236,8 @@ pub struct MarkArgs {
 }
 
 const MARK_HELP: &str = "\
-Every change that was made before lies before the mark. A backup set has it once the log is copied there,
-which `backup create --follow` does: so mark while the database is open and followed. For a database that
+Every change that was made before lies before the mark. A backup set has it once the log is copied there, \
+which `backup create --follow` does: so mark while the database is open and followed. For a database that \
 nobody has open, `backup create --mark NAME` gives a point a name.
 
 Examples:
@@ -262,9 +265,9 @@ pub struct CompactArgs {
 }
 
 const COMPACT_HELP: &str = "\
-Records of neighbouring pages are brought together, pages at the end of the file are moved to its
-front, and the file is cut. It goes in small steps, each of which is whole: a compaction that is cut off
-has done a part of it. Where keys come in any order later, full pages are split again. A database that
+Records of neighbouring pages are brought together, pages at the end of the file are moved to its \
+front, and the file is cut. It goes in small steps, each of which is whole: a compaction that is cut off \
+has done a part of it. Where keys come in any order later, full pages are split again. A database that \
 another process has open with Options::control is compacted there, until the command is interrupted.
 
 Example:
@@ -285,7 +288,8 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "N", group = "state")]
     pub point: Option<u64>,
 
-    /// The state of this time, in UTC, as 2026-11-25T12:00:00Z
+    /// The state of this time: 2026-11-25T12:00:00Z in UTC, 2026-11-25T14:00:00+02:00, 2026-11-25 for the
+    /// first instant of that day in UTC, or seconds since 1970
     #[arg(long, value_name = "TIME", group = "state", value_parser = parse_time)]
     pub to_time: Option<SystemTime>,
 
@@ -296,6 +300,11 @@ pub struct RestoreArgs {
     /// The state of the newest mark of this name
     #[arg(long, value_name = "NAME", group = "state")]
     pub to_mark: Option<String>,
+
+    /// Take the newest state before a break, where the newest changes of the set cannot be restored: the log
+    /// was given up before them, and no point has been made since
+    #[arg(long, conflicts_with = "state")]
+    pub up_to_break: bool,
 
     /// Only this structure, a table with its indexes
     #[arg(long, short, value_name = "NAME")]
@@ -315,12 +324,12 @@ pub struct RestoreArgs {
 }
 
 const RESTORE_HELP: &str = "\
-Every page is checked on its way, and the new database is verified as a whole before it gets its name:
-until then it lies in a folder that ends in .restoring, beside it or, if its own is there already (a mounted
-device, say), inside. Nothing that is there is touched. With --structure everything is copied first and the
+Every page is checked on its way, and the new database is verified as a whole before it gets its name: \
+until then it lies in a folder that ends in .restoring, beside it or, if its own is there already (a mounted \
+device, say), inside. Nothing that is there is touched. With --structure everything is copied first and the \
 rest dropped, so it needs the space of all.
 
-A time, a change or a mark between two points needs the log that `backup create --follow` copies. What
+A time, a change or a mark between two points needs the log that `backup create --follow` copies. What \
 the set does not have is an error that says what it has; `terrace backup list` shows it, too.
 
 Examples:

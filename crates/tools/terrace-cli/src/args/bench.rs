@@ -297,8 +297,8 @@ pub struct BenchArgs {
 }
 
 const BENCH_HELP: &str = "\
-Loads the records, warms up until page reads per operation are steady, measures, and prints. Every
-value that is read is checked. Page reads are compared with the static optimum: what a store would
+Loads the records, warms up until page reads per operation are steady, measures, and prints. Every \
+value that is read is checked. Page reads are compared with the static optimum: what a store would \
 read that holds exactly the best set of records in its memory.
 
 Examples:

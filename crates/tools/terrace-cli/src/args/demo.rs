@@ -55,11 +55,11 @@ pub struct DemoArgs {
 }
 
 const DEMO_HELP: &str = "\
-Counts how often each word, each pair and each triple of neighbouring words occurs, and notes where
-it was seen last: three updates for every word, many to the few words that are everywhere, few to
-most. The store gets a fifth of the memory that these records need. The same is then done with one
-tier, which keeps pages in memory as other stores do, and in redb with a cache of the same size, and
-the three are compared; all counts must be the same. No network is used;
+Counts how often each word, each pair and each triple of neighbouring words occurs, and notes where \
+it was seen last: three updates for every word, many to the few words that are everywhere, few to \
+most. The store gets a fifth of the memory that these records need. The same is then done with one \
+tier, which keeps pages in memory as other stores do, and in redb with a cache of the same size, and \
+the three are compared; all counts must be the same. No network is used; \
 what is written to the disk is deleted at the end, also if the command is interrupted.
 
 Examples:

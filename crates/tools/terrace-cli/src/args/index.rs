@@ -41,7 +41,7 @@ pub struct IndexCreateArgs {
 }
 
 const INDEX_HELP: &str = "\
-A SOURCE is json:/POINTER, json-or-empty:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, as `terrace load --help`
+A SOURCE is json:/POINTER, json-or-empty:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, as `terrace load --help` \
 says. If two rows have the same key in a unique index, both are named, and there is no index.
 
 Examples:

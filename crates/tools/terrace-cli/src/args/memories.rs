@@ -17,7 +17,7 @@ pub struct DoctorArgs {
 }
 
 const DOCTOR_HELP: &str = "\
-Reads what the system tells of its memory nodes, and follows pointers through 64 MiB of each that may be
+Reads what the system tells of its memory nodes, and follows pointers through 64 MiB of each that may be \
 used, for 20 ms. Changes nothing.
 
 Examples:

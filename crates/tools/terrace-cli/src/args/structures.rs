@@ -30,7 +30,7 @@ pub struct DropArgs {
 }
 
 const DROP_HELP: &str = "\
-All records of the structure go, and all indexes of a table. This cannot be undone: `terrace dump` saves
+All records of the structure go, and all indexes of a table. This cannot be undone: `terrace dump` saves \
 them before. The space is used again for other records.
 
 Examples:

@@ -20,7 +20,7 @@ pub struct TopArgs {
 const TOP_HELP: &str = "\
 Keys: q ends it, s sorts by name, reads, moves or records, enter hides and shows indexes, p pauses.
 
-The database is that of a program that has it open with Options::control, or of `terrace bench` or
+The database is that of a program that has it open with Options::control, or of `terrace bench` or \
 `terrace demo`; one that nobody has open is opened.";
 
 #[derive(Args, Debug)]
@@ -44,8 +44,8 @@ pub struct ViewArgs {
 }
 
 const VIEW_HELP: &str = "\
-Serves a page that shows live where the records live, what moves, and where the memory goes; and for
+Serves a page that shows live where the records live, what moves, and where the memory goes; and for \
 programs /api/stats, /api/events, /metrics (Prometheus) and /healthz. It only reads. Ctrl-C ends it.
 
-The database is that of a program that has it open with Options::control, or of `terrace bench` or
+The database is that of a program that has it open with Options::control, or of `terrace bench` or \
 `terrace demo`; one that nobody has open is opened.";

@@ -4,8 +4,8 @@ use anyhow::Result;
 use std::path::Path;
 
 pub use terrace::{
-    BackupOptions, BackupPoint, CompactOptions, FollowOptions, FollowStatus, Keep, Mark, Rate,
-    RestoreOptions, RestoreTo, backup_contents, parse_time, prune_backup, restore, text_of,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, FollowOptions, FollowStatus, Keep, Mark,
+    Rate, RestoreOptions, RestoreTo, backup_contents, parse_time, prune_backup, restore, text_of,
     verify_backup,
 };
 

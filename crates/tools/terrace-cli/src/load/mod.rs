@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::args::{Format, LoadArgs};
+use crate::args::{Format, KindName, LoadArgs};
 use crate::engine::{
     Db, Durability, Entry, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     is_refused, too_long,
@@ -117,11 +117,11 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
         return Ok((info.name.clone(), parts::settings(info)?));
     }
     let settings = TreeSettings {
-        kind: args.kind.kind(),
         compression: args.compress,
-        tiers: args.tiers,
+        tiers: args.tiers.unwrap_or(2),
+        expected_tiers: args.tiers,
         indexes: args.indexes.clone(),
-        ..TreeSettings::default()
+        ..TreeSettings::of_kind(args.kind.map(KindName::kind))
     };
     Ok((args.structure.clone(), settings))
 }

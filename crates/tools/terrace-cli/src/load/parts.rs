@@ -46,6 +46,8 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         inclusive: Some(info.inclusive),
         own_hashes: false,
         hot_heap: Some(info.hot_heap),
+        expected_kind: None,
+        expected_tiers: None,
         compression: (info.compression != Compression::None).then_some(info.compression),
         indexes: known.into_iter().map(index).collect::<Result<_>>()?,
     })

@@ -1,6 +1,7 @@
 //! A map of any of the types that the command can show.
 
 use anyhow::{Context, Result, bail};
+use std::io::Read;
 use std::ops::Bound;
 use std::path::Path;
 use terrace_pm::{Error, Options, PmMap, Report, Stats};
@@ -23,6 +24,34 @@ fn number(text: &[u8]) -> Result<u64> {
     text.trim()
         .parse()
         .with_context(|| format!("this map has numbers, and {text:?} is none"))
+}
+
+/// How much of a file is looked at to know what it is.
+const LOOKED_AT: u64 = 4096;
+
+/// An error for a file of text: no map, not even a damaged one, begins so.
+fn check_is_no_text(path: &Path) -> Result<()> {
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let mut begins = Vec::new();
+    if is_file {
+        let file = std::fs::File::open(path);
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        let read = file.take(LOOKED_AT).read_to_end(&mut begins);
+        read.with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    let text = begins
+        .utf8_chunks()
+        .next()
+        .map_or("", |chunk| chunk.valid());
+    let is_text = text.len() + 4 > begins.len() && !text.contains('\0');
+    if !begins.is_empty() && is_text {
+        bail!(
+            "{} is a file of text: a database is a folder, and a map in persistent memory a file that terrace \
+             has made; `terrace load` reads text into one",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Adds how the command gets out of it.
@@ -133,6 +162,7 @@ impl Map {
     }
 
     fn open_as(path: &Path, options: Options) -> Result<Map> {
+        check_is_no_text(path)?;
         let (key, value) = terrace_pm::kinds(path)?;
         let opened = match (&*key, &*value) {
             ("byte strings", "byte strings") => PmMap::open(path, options).map(Map::Bytes),

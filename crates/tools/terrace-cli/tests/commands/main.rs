@@ -13,5 +13,6 @@ mod read_only;
 mod records;
 mod structures;
 mod tables;
+mod told;
 mod watched;
 mod whole;

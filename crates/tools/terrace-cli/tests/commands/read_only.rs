@@ -68,6 +68,26 @@ const READING: [&[&str]; 8] = [
     &["index", "list", "db", "rows"],
 ];
 
+#[test]
+fn what_takes_no_writes_is_backed_up() {
+    let dir = database();
+    may_be_written(&dir, "db", false);
+    set_permissions(&dir.0, Permissions::from_mode(0o777)).unwrap();
+    let made = run(&dir, &["backup", "create", "db", "set", "--mark", "m"]);
+    may_be_written(&dir, "db", true);
+    let Some(made) = made else { return };
+    assert!(made.status.success(), "{}", told(&made));
+    // It is of somebody else, and nobody else may read it.
+    if is_root() {
+        dir.run(&["backup", "verify", "set"]).ok();
+    }
+    dir.run(&["restore", "set", "again", "--to-mark", "m"]).ok();
+    assert_eq!(
+        dir.run(&["get", "again", "a", "-s", "main"]).ok(),
+        "alpha\n"
+    );
+}
+
 fn database() -> Folder {
     let dir = Folder::new();
     dir.run(&["put", "db", "a", "alpha"]).ok();
