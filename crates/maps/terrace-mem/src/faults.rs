@@ -97,13 +97,16 @@ pub(crate) fn checked(test: &str, fault: Fault, check: impl Fn()) {
             plant((wanted == format!("{fault:?}")).then_some(fault));
             return check();
         }
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])
             .env(FAULT, format!("{fault:?}"))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status();
-        assert!(!status.unwrap().success(), "{fault:?} was not seen");
+            // The same orders each time: what they find they find again.
+            .env("SHUTTLE_RANDOM_SEED", "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(said.contains("running 1 test"), "{test}: {said}");
+        assert!(!run.status.success(), "{fault:?} was not seen");
     }
     let _ = (test, fault);
     check();

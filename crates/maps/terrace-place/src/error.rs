@@ -40,6 +40,13 @@ pub enum PlacementError {
         /// Its size in bytes.
         bytes: u64,
     },
+    /// A file lies on a file system that writes each page to a new block, of which a full disk has none.
+    NotInPlace {
+        /// Its path.
+        path: String,
+        /// The file system.
+        system: &'static str,
+    },
     /// No address space could be reserved, not even a little.
     NoAddressSpace {
         /// The bytes that were asked for last.
@@ -66,6 +73,13 @@ pub enum PlacementError {
     },
     /// Both memories are the same node, so nothing could be gained.
     SameMemory,
+    /// A node of the map would have more bytes than nodes can have: its keys and values lie in it.
+    NodeTooLarge {
+        /// The bytes that it would have.
+        bytes: usize,
+        /// The most that there can be.
+        most: usize,
+    },
     /// The bytes of a key are more than a radix tree takes; nothing has changed.
     KeyTooLong {
         /// The bytes of the encoded key.
@@ -108,6 +122,11 @@ impl fmt::Display for PlacementError {
                 f,
                 "all {bytes} bytes of {path} are in use: use a larger one, or store less"
             ),
+            PlacementError::NotInPlace { path, system } => write!(
+                f,
+                "{path} lies on {system}, which writes each page to a new block, so that a full disk would \
+                 end the process: use a file on ext4, XFS or tmpfs, or Memory::Memfd"
+            ),
             PlacementError::NoAddressSpace { bytes, error } => write!(
                 f,
                 "{bytes} bytes of address space could not be reserved ({error}): raise \
@@ -125,6 +144,12 @@ impl fmt::Display for PlacementError {
             PlacementError::NotHere { what } => {
                 write!(f, "this system has no {what}: use Memory::Heap")
             }
+            PlacementError::NodeTooLarge { bytes, most } => write!(
+                f,
+                "a node with such keys and values would have {bytes} bytes, and can have {most}: \
+                 keep large values in a `Box` or a `Vec`, or take PlacedTree::art, whose leaves \
+                 have one entry"
+            ),
             PlacementError::KeyTooLong { bytes, most } => write!(
                 f,
                 "a key of {bytes} encoded bytes is longer than the {most} that a radix tree takes: \

@@ -112,7 +112,8 @@ impl Placement {
     }
 
     /// Room for so many leaves in each memory, and an eighth of that of inner nodes: addresses,
-    /// not bytes.
+    /// not bytes. A memory has [`MAX_SLOTS`](crate::MAX_SLOTS) of a kind at most, and fewer where
+    /// the system has no addresses for so many.
     pub fn slots(mut self, slots: u64) -> Placement {
         self.slots = slots;
         self

@@ -114,8 +114,11 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     ///
     /// [`Error::Locked`] if it is open elsewhere, [`Error::PowerLost`] if it was open without protection
     /// when the machine went down, [`Error::Corrupt`] if the file is damaged or another kind of file,
-    /// [`Error::MemoryTooSmall`] if its index does not fit the memory given.
+    /// [`Error::MemoryTooSmall`] if its index does not fit the memory given, [`Error::DiskFull`] if the file
+    /// has holes that its disk has no room for, [`Error::Invalid`] if its file system writes pages to new
+    /// blocks (Btrfs, ZFS).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        options.check()?;
         let (device, _) = open_device(
             path.as_ref(),
             options.capacity,
@@ -128,6 +131,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
 
     /// Opens the map in any memory.
     pub fn open_on(pm: Arc<dyn Pm>, options: Options) -> Result<Self> {
+        options.check()?;
         Self::open_at(pm, (0, 0), options)
     }
 

@@ -1,9 +1,9 @@
 //! What can be chosen when a map is opened.
 
 use std::sync::OnceLock;
-use terrace_base::Durability;
+use terrace_base::{Durability, Error, Result};
 
-use crate::arena::Shape;
+use crate::arena::{MOST_BYTES, Shape};
 use crate::last::Buffers;
 
 /// How to open a map. One number rules its memory.
@@ -71,6 +71,17 @@ impl Options {
         Options::default()
     }
 
+    /// Whether a map can be as they say.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.capacity <= MOST_BYTES {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a map has a capacity of {MOST_BYTES} bytes at most, and {} were asked for (Options::capacity)",
+            self.capacity
+        )))
+    }
+
     /// Bytes of ordinary memory for everything: nodes, buffers, what the log and free places need. More of
     /// it means larger buffers, and so fewer writes. 64 MiB if nothing is said.
     pub fn memory(mut self, bytes: u64) -> Options {
@@ -79,7 +90,7 @@ impl Options {
     }
 
     /// The most bytes that the file will ever have; it is fixed when the map is made. 16 GiB if nothing is
-    /// said, 128 GiB at most. The file grows up to it as needed.
+    /// said, 128 GiB at most: more is an error when it is opened. The file grows up to it as needed.
     pub fn capacity(mut self, bytes: u64) -> Options {
         self.capacity = bytes;
         self

@@ -102,6 +102,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "mappings whose pieces get memory when needed",
     ),
     (
+        "crates/maps/terrace-place/src/memory/blocks.rs",
+        "system calls for the blocks of a file",
+    ),
+    (
         "crates/maps/terrace-place/src/memory/shared.rs",
         "an anonymous file in memory",
     ),

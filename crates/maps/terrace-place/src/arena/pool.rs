@@ -7,7 +7,7 @@
 use super::free::{Free, SLAB};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
-use crate::id::{INDEX_BITS, NodeId, Tier};
+use crate::id::{INDEX_BITS, MAX_SLOTS, NodeId, Tier};
 use crate::memory::{PAGE, Region, Source};
 use crate::sync::{Mutex, whole};
 use std::fmt;
@@ -16,6 +16,9 @@ use std::mem::{MaybeUninit, size_of};
 
 /// The fewest bits of slots that are worth having: one slab.
 const LEAST_WIDTH: u32 = SLAB.ilog2();
+/// Bytes of a node at most: nodes are moved whole, and pass over the stack of a thread, which has
+/// 2 MiB by default, some times on their way.
+const MOST_STRIDE: usize = 32 << 10;
 /// A class reserves at most so many bytes of addresses in each memory.
 const MOST_BYTES: usize = 512 << 30;
 
@@ -120,8 +123,14 @@ impl<T> Pool<T> {
     /// so many.
     pub(crate) fn new(class: u8, slots: u64, sources: [Source; 2]) -> Result<Self, PlacementError> {
         const { assert!(size_of::<T>() > 0, "nodes have bytes") };
+        if Self::STRIDE > MOST_STRIDE {
+            return Err(PlacementError::NodeTooLarge {
+                bytes: Self::STRIDE,
+                most: MOST_STRIDE,
+            });
+        }
         let most = (MOST_BYTES / Self::STRIDE).max(1).ilog2();
-        let mut width = slots.max(1).next_power_of_two().ilog2();
+        let mut width = slots.clamp(1, MAX_SLOTS).next_power_of_two().ilog2();
         width = width.min(INDEX_BITS).min(most).max(LEAST_WIDTH);
         let region = loop {
             match Region::reserve((2 << width) * Self::STRIDE) {

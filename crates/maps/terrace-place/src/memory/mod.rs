@@ -1,5 +1,6 @@
 //! Kinds of memory, and what is opened once to take bytes of them.
 
+mod blocks;
 mod numa;
 mod page;
 mod region;

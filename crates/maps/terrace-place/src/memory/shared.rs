@@ -1,5 +1,9 @@
 //! A file, a memfd or a DAX device whose bytes are handed out in pieces.
+//!
+//! Kept true: a piece of a file has its blocks before anybody maps it, and keeps them until it is given back. A
+//! store to a page without one, on a full disk, would end the process.
 
+use super::blocks;
 use super::page::PAGE;
 use crate::error::PlacementError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +100,9 @@ impl Shared {
     }
 
     /// A new file, which has no name any more once it is open.
+    ///
+    /// # Errors
+    /// Also where its file system writes a page to a new block each time: on a full disk there would be none.
     pub(crate) fn file(path: &Path) -> Result<Shared, PlacementError> {
         let fail = |error| PlacementError::Device {
             path: path.display().to_string(),
@@ -108,6 +115,12 @@ impl Shared {
             .open(path)
             .map_err(fail)?;
         std::fs::remove_file(path).map_err(fail)?;
+        if let Some(system) = blocks::writes_elsewhere(&file) {
+            return Err(PlacementError::NotInPlace {
+                path: path.display().to_string(),
+                system,
+            });
+        }
         Ok(Shared::new(file, path, PAGE, None))
     }
 
@@ -157,44 +170,38 @@ impl Shared {
     /// Takes a piece; `len` is a multiple of the grain. Gives its offset.
     pub(crate) fn take(&self, len: usize) -> Result<u64, PlacementError> {
         let mut taken = crate::sync_std(&self.taken);
-        if let Some(offset) = taken.take(len as u64) {
-            return Ok(offset);
-        }
-        let end = taken.end + len as u64;
-        match self.bytes {
-            Some(bytes) if end > bytes => {
-                return Err(PlacementError::DeviceFull {
-                    path: self.path.clone(),
-                    bytes,
-                });
-            }
-            Some(_) => {}
-            None => self
-                .file
-                .set_len(end)
-                .map_err(|error| PlacementError::Device {
+        let known = taken.take(len as u64);
+        let offset = known.unwrap_or(taken.end);
+        let end = offset + len as u64;
+        let full = |bytes| PlacementError::DeviceFull {
+            path: self.path.clone(),
+            bytes,
+        };
+        let had = match self.bytes {
+            Some(bytes) if end > bytes => Err(full(bytes)),
+            Some(_) => Ok(()),
+            None => blocks::have(&self.file, offset, len).map_err(|error| {
+                if error.kind() == io::ErrorKind::StorageFull {
+                    return full(taken.end);
+                }
+                PlacementError::Device {
                     path: self.path.clone(),
                     error,
-                })?,
+                }
+            }),
+        };
+        match (known, &had) {
+            (Some(_), Err(_)) => taken.give(offset, len as u64),
+            (None, Ok(())) => taken.end = end,
+            _ => {}
         }
-        Ok(std::mem::replace(&mut taken.end, end))
+        had.map(|()| offset)
     }
 
     /// Gives a piece back. The memory of a file is the system's again; that of a device stays its own.
     pub(crate) fn give(&self, offset: u64, len: usize) {
-        #[cfg(all(target_os = "linux", not(miri)))]
         if self.bytes.is_none() {
-            use std::os::fd::AsRawFd;
-            // SAFETY: the descriptor is open. Nobody maps the piece any more. A file system that
-            // cannot do it keeps the bytes, which is no fault.
-            unsafe {
-                libc::fallocate(
-                    self.file.as_raw_fd(),
-                    libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
-                    offset as libc::off_t,
-                    len as libc::off_t,
-                );
-            }
+            blocks::give(&self.file, offset, len);
         }
         crate::sync_std(&self.taken).give(offset, len as u64);
     }

@@ -18,7 +18,8 @@ pub enum Memory {
     Node(u32),
     /// A DAX device such as `/dev/dax0.0`: memory that no kernel manages.
     Dax(PathBuf),
-    /// A file that is mapped and removed at once, on any file system. Nothing durable is promised.
+    /// A file that is mapped and removed at once. Nothing durable is promised. Its file system must
+    /// write pages in place: ext4, XFS or tmpfs, but not Btrfs or ZFS.
     File(PathBuf),
     /// An anonymous file in memory; with huge pages if told so.
     Memfd {

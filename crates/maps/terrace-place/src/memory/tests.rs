@@ -104,6 +104,26 @@ mod shared {
     }
 
     #[test]
+    fn a_piece_of_a_file_has_its_blocks_before_it_is_touched() {
+        let path = std::env::temp_dir().join(format!("terrace-blocks-{}", std::process::id()));
+        for shared in [Shared::file(&path).unwrap(), Shared::memfd(false).unwrap()] {
+            let held = || shared.file_ref().metadata().unwrap().blocks() * 512;
+            let pieces: Vec<u64> = (1..=3)
+                .map(|i| {
+                    let piece = shared.take(64 * PAGE).unwrap();
+                    assert!(held() >= i * 64 * PAGE as u64, "{} bytes of {i}", held());
+                    piece
+                })
+                .collect();
+            // One that comes again, too.
+            shared.give(pieces[1], 64 * PAGE);
+            assert!(held() < 3 * 64 * PAGE as u64);
+            assert_eq!(shared.take(64 * PAGE).unwrap(), pieces[1]);
+            assert!(held() >= 3 * 64 * PAGE as u64);
+        }
+    }
+
+    #[test]
     fn what_is_given_back_is_the_systems_again() {
         let shared = Shared::memfd(false).unwrap();
         let source = Source::Shared(std::sync::Arc::new(shared));

@@ -2,7 +2,7 @@
 
 use super::common::Kid;
 use super::keys::KeyBytes;
-use super::kind::{Cleared, Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Removed, Rooted, Sought, Walk};
 use super::nodes::BTreeNodes as Nodes;
 use super::part::Tree;
 use crate::error::PlacementError;
@@ -102,7 +102,7 @@ where
         tree: &mut Tree,
         nodes: &Nodes<K, V, M>,
         key: &Q,
-    ) -> Option<V>
+    ) -> Option<Removed<K, V>>
     where
         K: Borrow<Q>,
     {

@@ -65,6 +65,32 @@ pub struct Origin {
     pub fast_kid: bool,
 }
 
+/// A slot for a node, and its bytes of the budget. Both are given back where no node comes.
+pub struct Reserved<'a, T> {
+    vacant: Vacant<'a, T>,
+    bytes: Bytes<'a>,
+}
+
+impl<T> Reserved<'_, T> {
+    /// The memory in which it is.
+    pub fn tier(&self) -> Tier {
+        self.bytes.tier
+    }
+}
+
+/// Bytes of the budget, which are given back when this is dropped.
+struct Bytes<'a> {
+    budget: &'a Budget,
+    tier: Tier,
+    bytes: u64,
+}
+
+impl Drop for Bytes<'_> {
+    fn drop(&mut self) {
+        self.budget.give(self.tier, self.bytes);
+    }
+}
+
 /// What the nodes of a map have in common.
 #[derive(Debug)]
 pub struct Common<M> {
@@ -97,9 +123,17 @@ impl<M: Model> Common<M> {
         pool: &'a Pool<T>,
         leaf: bool,
         origin: Origin,
-    ) -> Result<Vacant<'a, T>, PlacementError> {
+    ) -> Result<Reserved<'a, T>, PlacementError> {
         let bytes = Pool::<T>::STRIDE as u64;
         let budget = &self.budget;
+        let reserved = |vacant: Vacant<'a, T>| Reserved {
+            bytes: Bytes {
+                budget,
+                tier: vacant.id().tier(),
+                bytes,
+            },
+            vacant,
+        };
         let number = self.born.fetch_add(1, Relaxed);
         let limit = budget.limit();
         let wanted = self.births.choose(&Birth {
@@ -121,7 +155,7 @@ impl<M: Model> Common<M> {
             budget.take(Tier::Fast, bytes);
         } else if wanted == Tier::Fast && allowed && budget.try_take(bytes, room) {
             match pool.vacant(Tier::Fast) {
-                Ok(vacant) => return Ok(vacant),
+                Ok(vacant) => return Ok(reserved(vacant)),
                 // A full fast memory is no reason to fail: slow memory may have room.
                 Err(_) => budget.give(Tier::Fast, bytes),
             }
@@ -134,21 +168,15 @@ impl<M: Model> Common<M> {
         if vacant.is_err() {
             budget.give(tier, bytes);
         }
-        vacant
+        vacant.map(reserved)
     }
 
     /// The room becomes a node.
-    pub(super) fn fill<T>(&self, vacant: Vacant<'_, T>, node: T) -> Kid {
-        let kid = Kid(vacant.fill(node).into_id());
+    pub(super) fn fill<T>(&self, room: Reserved<'_, T>, node: T) -> Kid {
+        let kid = Kid(room.vacant.fill(node).into_id());
+        std::mem::forget(room.bytes);
         self.model.born(kid.0, Pool::<T>::STRIDE);
         kid
-    }
-
-    /// Gives room back that was not used.
-    pub(super) fn unused<T>(&self, vacant: Vacant<'_, T>) {
-        let tier = vacant.id().tier();
-        drop(vacant);
-        self.budget.give(tier, Pool::<T>::STRIDE as u64);
     }
 
     /// What is to be noted when a node of so many bytes goes: its bytes and its heat.

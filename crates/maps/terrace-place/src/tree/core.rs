@@ -162,18 +162,25 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
         K: Sought<T>,
     {
         let noting = self.tick();
-        let dir = whole(self.dir.read());
-        let mut tree = whole(dir.parts[dir.find(&key)].0.write());
-        if let Some(val) = T::get(&tree, &self.nodes, &key, noting) {
-            return Ok(Ok(val.clone()));
-        }
-        let val = make();
-        let copy = val.clone();
-        match T::insert(&mut tree, &self.nodes, (key, val), None)? {
-            Inserted::Full(key, val) => return Ok(Err((key, val))),
-            Inserted::New => self.len.fetch_add(1, Relaxed),
-            Inserted::Replaced(_) => 0,
+        let (copy, spare) = {
+            let dir = whole(self.dir.read());
+            let mut tree = whole(dir.parts[dir.find(&key)].0.write());
+            let found = T::get(&tree, &self.nodes, &key, noting).cloned();
+            match found {
+                Some(val) => (val, Some(key)),
+                None => {
+                    let val = make();
+                    let copy = val.clone();
+                    match T::insert(&mut tree, &self.nodes, (key, val), None)? {
+                        Inserted::Full(key, val) => return Ok(Err((key, val))),
+                        Inserted::New => self.len.fetch_add(1, Relaxed),
+                        Inserted::Replaced(..) => 0,
+                    };
+                    (copy, None)
+                }
+            }
         };
+        drop(spare);
         Ok(Ok(copy))
     }
 
@@ -194,24 +201,20 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Core<K, V, M, T> {
     where
         K: Borrow<Q>,
     {
-        let mut dir = whole(self.dir.write());
-        let at = dir.find(key);
-        if dir.parts.len() < 2 {
-            return;
-        }
-        {
-            let mut tree = whole(dir.parts[at].0.write());
-            if tree.len() > 0 {
+        let (root, _low) = {
+            let mut dir = whole(self.dir.write());
+            let at = dir.find(key);
+            if dir.parts.len() < 2 || whole(dir.parts[at].0.read()).len() > 0 {
                 return;
             }
-            if let Some(root) = tree.retire() {
-                self.nodes.free_all(root);
-            }
+            let low = dir.lows.remove(at.saturating_sub(1));
+            T::keys(&self.nodes).goes(&low);
+            let part = dir.parts.remove(at);
+            let mut tree = whole(part.0.write());
             tree.changed();
-        }
-        dir.parts.remove(at);
-        let low = dir.lows.remove(at.saturating_sub(1));
-        T::keys(&self.nodes).goes(&low);
+            (tree.retire(), low)
+        };
+        self.nodes.free_all(root.into_iter().collect());
     }
 
     pub(super) fn stats(&self) -> PlacementStats {
@@ -287,11 +290,7 @@ impl<K, V, M: Model, T: Kind<K, V, M>> Drop for Core<K, V, M, T> {
             Ok(dir) => std::mem::take(&mut dir.parts),
             Err(poisoned) => std::mem::take(&mut poisoned.into_inner().parts),
         };
-        for part in parts {
-            let root = whole(part.0.write()).retire();
-            if let Some(root) = root {
-                self.nodes.free_all(root);
-            }
-        }
+        let roots = parts.iter().filter_map(|p| whole(p.0.write()).retire());
+        self.nodes.free_all(roots.collect());
     }
 }

@@ -61,8 +61,19 @@ pub trait Nodes: Send + Sync {
     /// Pages looked up, and those on a wrong node.
     fn residence(&self) -> (u64, u64);
 
-    /// Frees a node and all below it.
-    fn free_all(&self, kid: Kid);
+    /// Frees a node; its children are added to others that are to go. What it has of keys and values
+    /// is dropped last.
+    fn free(&self, kid: Kid, kids: &mut Vec<Kid>);
+
+    /// Frees nodes and all below them. Where a key or value panics when it is dropped, the rest goes
+    /// all the same.
+    fn free_all(&self, kids: Vec<Kid>)
+    where
+        Self: Sized,
+    {
+        let mut freeing = Freeing { nodes: self, kids };
+        freeing.run();
+    }
 
     /// Whether a node has a fast child.
     fn has_fast_kid(&self, kid: &Kid) -> bool {
@@ -74,6 +85,26 @@ pub trait Nodes: Send + Sync {
     /// Bytes of a node.
     fn bytes(id: NodeId) -> u64 {
         Self::sizes()[id.class() as usize]
+    }
+}
+
+/// Nodes on their way out.
+struct Freeing<'a, N: Nodes> {
+    nodes: &'a N,
+    kids: Vec<Kid>,
+}
+
+impl<N: Nodes> Freeing<'_, N> {
+    fn run(&mut self) {
+        while let Some(kid) = self.kids.pop() {
+            self.nodes.free(kid, &mut self.kids);
+        }
+    }
+}
+
+impl<N: Nodes> Drop for Freeing<'_, N> {
+    fn drop(&mut self) {
+        self.run();
     }
 }
 
@@ -99,9 +130,19 @@ pub enum Inserted<K, V> {
     /// There was none with this key.
     New,
     /// The value that there was.
-    Replaced(V),
+    /// That was its value; the key that came was not needed.
+    Replaced(V, K),
     /// The part must be split first; nothing has changed.
     Full(K, V),
+}
+
+/// What came out with an entry: to be dropped when the tree is whole and nobody is kept from it.
+#[derive(Debug)]
+pub struct Removed<K, V> {
+    pub(super) val: V,
+    pub(super) key: K,
+    /// A key that stood between two nodes, which are one now.
+    pub(super) between: Option<K>,
 }
 
 /// What was taken out of a tree that is empty now, to be freed when nobody is kept from working.
@@ -172,12 +213,12 @@ pub trait Kind<K, V, M: Model>: Debug + Send + Sync + Sized + 'static {
         noting: Option<Noting>,
     ) -> Result<Inserted<K, V>, PlacementError>;
 
-    /// Takes an entry out.
+    /// Takes an entry out. Nothing of it is dropped here.
     fn remove<Q: Sought<Self> + ?Sized>(
         tree: &mut Self::Tree,
         nodes: &Self::Nodes,
         key: &Q,
-    ) -> Option<V>
+    ) -> Option<Removed<K, V>>
     where
         K: std::borrow::Borrow<Q>;
 

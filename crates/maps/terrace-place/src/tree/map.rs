@@ -7,7 +7,7 @@
 use super::art::{Art, ArtKey};
 use super::b_tree::BTree;
 use super::core::Core;
-use super::kind::{Inserted, Kind, Making, Nodes, Rooted, Sought};
+use super::kind::{Inserted, Kind, Making, Nodes, Removed, Rooted, Sought};
 use super::masstree::Masstree;
 use super::range::Range;
 use crate::budget::Budget;
@@ -215,17 +215,22 @@ where
         let noting = core.tick();
         let (mut key, mut val) = (key, val);
         loop {
-            {
+            let inserted = {
                 let dir = whole(core.dir.read());
                 let mut tree = whole(dir.parts[dir.find(&key)].0.write());
-                match T::insert(&mut tree, &core.nodes, (key, val), noting)? {
-                    Inserted::New => {
-                        core.len.fetch_add(1, Relaxed);
-                        return Ok(None);
-                    }
-                    Inserted::Replaced(old) => return Ok(Some(old)),
-                    Inserted::Full(k, v) => (key, val) = (k, v),
+                let inserted = T::insert(&mut tree, &core.nodes, (key, val), noting)?;
+                if let Inserted::New = inserted {
+                    core.len.fetch_add(1, Relaxed);
                 }
+                inserted
+            };
+            match inserted {
+                Inserted::New => return Ok(None),
+                Inserted::Replaced(old, key) => {
+                    drop(key);
+                    return Ok(Some(old));
+                }
+                Inserted::Full(k, v) => (key, val) = (k, v),
             }
             core.split_part(&key)?;
         }
@@ -291,7 +296,7 @@ where
         };
         // What keys and values do when they are dropped keeps nobody waiting.
         gone.extend(first.kid);
-        gone.into_iter().for_each(|root| core.nodes.free_all(root));
+        core.nodes.free_all(gone);
         drop(first.entries);
     }
 
@@ -301,19 +306,20 @@ where
         K: Borrow<Q>,
     {
         let core = &*self.core;
-        let (val, empty) = {
+        let (removed, empty) = {
             let dir = whole(core.dir.read());
             let mut tree = whole(dir.parts[dir.find(key)].0.write());
-            let val = T::remove(&mut tree, &core.nodes, key);
-            if val.is_some() {
-                core.len.fetch_sub(1, Relaxed);
-            }
-            (val, tree.len() == 0 && dir.parts.len() > 1)
+            let removed = T::remove(&mut tree, &core.nodes, key)?;
+            core.len.fetch_sub(1, Relaxed);
+            (removed, tree.len() == 0 && dir.parts.len() > 1)
         };
         if empty {
             core.drop_part(key);
         }
-        val
+        // What the keys do when they are dropped finds a map that is whole, and keeps nobody waiting.
+        let Removed { val, key, between } = removed;
+        drop((key, between));
+        Some(val)
     }
 
     /// Entries of a range, in the order of their keys or from behind, each a copy.

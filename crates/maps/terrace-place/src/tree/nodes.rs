@@ -1,10 +1,10 @@
 //! The nodes of a B+tree in their slots: made, found, freed. The only file of this tree that deals
 //! with slots as such.
 
-use super::common::{Common, Kid, LEAF_CLASS, Origin};
+use super::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
 use super::keys::KeyBytes;
 use super::kind::{Making, Nodes};
-use crate::arena::{Pool, Vacant};
+use crate::arena::Pool;
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
 use crate::heat::Heat;
@@ -139,7 +139,7 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
     pub(super) fn vacant_leaf(
         &self,
         origin: Origin,
-    ) -> Result<Vacant<'_, Leaf<K, V>>, PlacementError> {
+    ) -> Result<Reserved<'_, Leaf<K, V>>, PlacementError> {
         self.common.vacant(&self.leaves, true, origin)
     }
 
@@ -147,17 +147,17 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
     pub(super) fn vacant_inner(
         &self,
         origin: Origin,
-    ) -> Result<Vacant<'_, Inner<K>>, PlacementError> {
+    ) -> Result<Reserved<'_, Inner<K>>, PlacementError> {
         self.common.vacant(&self.inners, false, origin)
     }
 
     /// The room becomes a leaf.
-    pub(super) fn new_leaf(&self, vacant: Vacant<'_, Leaf<K, V>>, leaf: Leaf<K, V>) -> Kid {
+    pub(super) fn new_leaf(&self, vacant: Reserved<'_, Leaf<K, V>>, leaf: Leaf<K, V>) -> Kid {
         self.common.fill(vacant, leaf)
     }
 
     /// The room becomes an inner node.
-    pub(super) fn new_inner(&self, vacant: Vacant<'_, Inner<K>>, inner: Inner<K>) -> Kid {
+    pub(super) fn new_inner(&self, vacant: Reserved<'_, Inner<K>>, inner: Inner<K>) -> Kid {
         self.common.fill(vacant, inner)
     }
 
@@ -265,19 +265,15 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         sum
     }
 
-    fn free_all(&self, kid: Kid) {
-        let id = kid.id();
+    fn free(&self, kid: Kid, kids: &mut Vec<Kid>) {
+        self.gone(kid.id());
         if kid.is_leaf() {
-            self.gone(id);
             if let Some(leaf) = self.take_leaf(kid) {
                 leaf.keys.iter().for_each(|key| self.keys.goes(key));
             }
-        } else if let Some(inner) = self.take_inner(kid) {
-            self.gone(id);
+        } else if let Some(mut inner) = self.take_inner(kid) {
             inner.keys.iter().for_each(|key| self.keys.goes(key));
-            for kid in inner.kids {
-                self.free_all(kid);
-            }
+            kids.extend(inner.kids.drain(..));
         }
     }
 }

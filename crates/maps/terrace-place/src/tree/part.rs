@@ -5,7 +5,7 @@
 //! leaves the tree as it was, or split once more.
 
 use super::common::{Kid, Origin};
-use super::kind::{Cleared, Inserted};
+use super::kind::{Cleared, Inserted, Removed};
 use super::nodes::{BTreeNodes as Nodes, INNER, Inner, LEAF, Leaf, Node, NodeMut};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
@@ -223,7 +223,9 @@ impl Tree {
             match nodes.node_mut(kid) {
                 NodeMut::Leaf(leaf) => {
                     return Ok(match leaf.search(&key) {
-                        Ok(at) => Inserted::Replaced(std::mem::replace(&mut leaf.vals[at], val)),
+                        Ok(at) => {
+                            Inserted::Replaced(std::mem::replace(&mut leaf.vals[at], val), key)
+                        }
                         Err(at) => {
                             nodes.keys.came(&key);
                             leaf.keys.insert(at, key);
@@ -388,9 +390,9 @@ impl Tree {
         &mut self,
         nodes: &Nodes<K, V, M>,
         key: &Q,
-    ) -> Option<V> {
+    ) -> Option<Removed<K, V>> {
         let root = self.root.as_mut()?;
-        let val = Self::remove_below(nodes, root, key, &mut self.version)?;
+        let removed = Self::remove_below(nodes, root, key, &mut self.version)?;
         self.len -= 1;
         // A root with one child goes, unless it is all that holds an empty leaf.
         while let Some(root) = self.root.take() {
@@ -408,7 +410,7 @@ impl Tree {
             self.levels -= 1;
             self.version += 1;
         }
-        Some(val)
+        Some(removed)
     }
 
     fn remove_below<K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
@@ -416,21 +418,25 @@ impl Tree {
         kid: &mut Kid,
         key: &Q,
         version: &mut u64,
-    ) -> Option<V> {
+    ) -> Option<Removed<K, V>> {
         let _ = nodes.touch(kid);
         match nodes.node_mut(kid) {
             NodeMut::Leaf(leaf) => {
                 let at = leaf.search(key).ok()?;
-                nodes.keys.goes(&leaf.keys.remove(at));
-                Some(leaf.vals.remove(at))
+                nodes.keys.goes(&leaf.keys[at]);
+                Some(Removed {
+                    key: leaf.keys.remove(at),
+                    val: leaf.vals.remove(at),
+                    between: None,
+                })
             }
             NodeMut::Inner(inner) => {
                 let at = inner.place(key);
-                let val = Self::remove_below(nodes, &mut inner.kids[at], key, version)?;
-                if Self::merge_kid(nodes, inner, at) {
+                let mut removed = Self::remove_below(nodes, &mut inner.kids[at], key, version)?;
+                if Self::merge_kid(nodes, inner, at, &mut removed.between) {
                     *version += 1;
                 }
-                Some(val)
+                Some(removed)
             }
         }
     }
@@ -442,11 +448,13 @@ impl Tree {
         }
     }
 
-    /// Merges a child that is nearly empty with its neighbour, if both fit well into one.
+    /// Merges a child that is nearly empty with its neighbour, if both fit well into one. The key
+    /// that stood between two leaves goes to `gone`.
     fn merge_kid<K: Ord, V, M: Model>(
         nodes: &Nodes<K, V, M>,
         parent: &mut Inner<K>,
         at: usize,
+        gone: &mut Option<K>,
     ) -> bool {
         let (len, most) = Self::fill(nodes, &parent.kids[at]);
         if len > most / 4 || parent.kids.len() < 2 {
@@ -473,6 +481,8 @@ impl Tree {
         let leaf = goes.is_leaf();
         if leaf {
             nodes.keys.goes(&between);
+            debug_assert!(gone.is_none(), "only leaves lose the key between them");
+            *gone = Some(between);
             if let (NodeMut::Leaf(stay), Some(go)) =
                 (nodes.node_mut(&mut stays), nodes.take_leaf(goes))
             {

@@ -67,12 +67,16 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Range<K, V, M, T> {
             Bound::Excluded(to) => key < to,
         };
         let len = window.partition_point(|(key, _)| inside(key));
-        self.done = len < window.len() || window.is_empty();
-        window.truncate(len);
-        if let Some((key, _)) = window.last() {
-            self.from = Bound::Excluded(key.clone());
+        let done = len < window.len() || window.is_empty();
+        let beyond = window.split_off(len);
+        let mut from = window.last().map(|(key, _)| Bound::Excluded(key.clone()));
+        // No key or value is cloned or dropped between these.
+        self.done = done;
+        if let Some(from) = &mut from {
+            std::mem::swap(&mut self.from, from);
         }
-        self.front = window.into_iter();
+        let spent = std::mem::replace(&mut self.front, window.into_iter());
+        drop((beyond, from, spent));
     }
 
     /// Reads the next window from behind.
@@ -99,13 +103,17 @@ impl<K: Ord + Clone, V: Clone, M: Model, T: Kind<K, V, M>> Range<K, V, M, T> {
             Bound::Excluded(from) => key > from,
         };
         let len = window.partition_point(|(key, _)| inside(key));
-        self.done = len < window.len() || window.is_empty();
-        window.truncate(len);
+        let done = len < window.len() || window.is_empty();
+        let beyond = window.split_off(len);
         window.reverse();
-        if let Some((key, _)) = window.first() {
-            self.to = Bound::Excluded(key.clone());
+        let mut to = window.first().map(|(key, _)| Bound::Excluded(key.clone()));
+        // No key or value is cloned or dropped between these.
+        self.done = done;
+        if let Some(to) = &mut to {
+            std::mem::swap(&mut self.to, to);
         }
-        self.back = window.into_iter();
+        let spent = std::mem::replace(&mut self.back, window.into_iter());
+        drop((beyond, to, spent));
     }
 }
 

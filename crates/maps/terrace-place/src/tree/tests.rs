@@ -51,7 +51,7 @@ fn a_node_that_is_not_at_its_place_is_not_moved() {
             .all(|s| s.id.tier() == Tier::Slow)
     );
     if let Some(root) = tree.root.take() {
-        nodes.free_all(root);
+        nodes.free_all(vec![root]);
     }
 }
 
@@ -84,6 +84,6 @@ fn a_promotion_takes_the_nodes_above_first_and_stops_at_the_bound() {
     let moved = Held(&mut tree, &nodes).relocate(root.id, root.path, Tier::Slow, 0);
     assert_eq!(moved, Outcome::Bound);
     if let Some(root) = tree.root.take() {
-        nodes.free_all(root);
+        nodes.free_all(vec![root]);
     }
 }

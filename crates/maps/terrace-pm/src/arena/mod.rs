@@ -16,4 +16,4 @@ pub use layout::{ChunkKind, Layout};
 pub use places::Places;
 pub use sizes::{LEAF_BYTES, MOST_BYTES, SEGMENT_BYTES};
 pub use space::Arena;
-pub use superblock::{SUPERBLOCK_BYTES, Shape, State, Superblock};
+pub use superblock::{MAKING, MARK, SUPERBLOCK_BYTES, Shape, State, Superblock, is_being_made};

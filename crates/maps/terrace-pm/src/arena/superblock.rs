@@ -8,6 +8,16 @@ use terrace_base::{Error, Result};
 use super::sizes::MOST_BYTES;
 use crate::pm::Pm;
 
+/// The word that says that a map is being made here.
+pub const MARK: usize = 64;
+/// What it says.
+pub const MAKING: u64 = u64::from_le_bytes(*b"TERRAMAK");
+
+/// Whether the first bytes of a file say that a map is being made in it.
+pub fn is_being_made(bytes: &[u8]) -> bool {
+    bytes.get(MARK * 8..(MARK + 1) * 8) == Some(&MAKING.to_le_bytes()[..])
+}
+
 /// The first word of every file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TERRACPM");
 /// Version of the format.

@@ -12,14 +12,8 @@ use terrace_base::{Durability, Error, Result};
 use super::flush::{self, Instruction};
 use super::mapped::Mapped;
 use super::pages::{PAGE, Pages, Waiting};
-use super::{Domain, LINE_WORDS, Order, Pm, probe};
-use crate::arena::{SUPERBLOCK_BYTES, Superblock};
-
-/// A file grows by pieces of this size at most: where signals come often, one that takes longer than the time
-/// between two of them never ends.
-const PIECE: u64 = 16 << 20;
-/// Pieces are not made smaller than this when a signal comes between.
-const LEAST_PIECE: u64 = 64 << 10;
+use super::{Domain, LINE_WORDS, Order, Pm, blocks, probe};
+use crate::arena::{SUPERBLOCK_BYTES, Superblock, is_being_made};
 
 /// How a file becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,8 +102,14 @@ pub fn open_device(
     let capacity = if device {
         size
     } else {
+        blocks::check_in_place(&file, &name)?;
         // A map that is there has the capacity with which it was made.
-        capacity.max(size).max(known_capacity(&file, size, &name)?)
+        let known = known_capacity(&file, size, &name)?;
+        blocks::complete(&file, &name, size)?;
+        if size == 0 {
+            sync_folder(path).map_err(failed("syncing the folder of"))?;
+        }
+        capacity.max(size).max(known)
     };
     let room = usize::try_from(capacity)
         .map_err(|_| Error::invalid(format!("{capacity} bytes are more than can be mapped")))?;
@@ -146,7 +146,16 @@ pub fn open_device(
     Ok((opened, size == 0))
 }
 
-/// The capacity of the map in a file; 0 where there is none, or it cannot be read: who opens it is told.
+/// Makes the name of a new file durable.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The capacity of the map in a file; 0 where there is none as yet. Another kind of file is an error, before
+/// anything is done to it.
 fn known_capacity(file: &File, size: u64, name: &str) -> Result<u64> {
     if size < SUPERBLOCK_BYTES {
         return Ok(0);
@@ -154,7 +163,10 @@ fn known_capacity(file: &File, size: u64, name: &str) -> Result<u64> {
     let mut bytes = vec![0; SUPERBLOCK_BYTES as usize];
     file.read_exact_at(&mut bytes, 0)
         .map_err(|e| Error::io("reading", name, e))?;
-    let known = Superblock::of_bytes(&bytes, name).unwrap_or_default();
+    let known = match Superblock::of_bytes(&bytes, name) {
+        Err(_) if is_being_made(&bytes) => None,
+        known => known?,
+    };
     Ok(known.map_or(0, |known| known.capacity))
 }
 
@@ -213,30 +225,6 @@ impl Device {
         Ok(())
     }
 
-    /// Gives the file blocks from one byte to another. Never a sparse file: a store to a page without a block
-    /// would end the process.
-    fn allocate(&self, mut from: u64, to: u64) -> Result<()> {
-        use rustix::io::Errno;
-        let mut piece = PIECE;
-        while from < to {
-            let len = piece.min(to - from);
-            let how = rustix::fs::FallocateFlags::empty();
-            match rustix::fs::fallocate(&self.file, how, from, len) {
-                Ok(()) => from += len,
-                // A signal came between; tmpfs has given back what it had of the piece.
-                Err(Errno::INTR) => piece = (piece / 2).max(LEAST_PIECE),
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    return Err(Error::invalid(format!(
-                        "the file system of {} cannot reserve space (fallocate), and without it a full disk would end the process: put the map on ext4, XFS, Btrfs or tmpfs",
-                        self.name
-                    )));
-                }
-                Err(e) => return Err(Error::io("growing", self.name.clone(), e.into())),
-            }
-        }
-        Ok(())
-    }
-
     fn sync_all(&self) -> std::io::Result<()> {
         self.map.sync(0, self.len.load(Acquire) as usize)?;
         self.file.sync_all()
@@ -290,7 +278,7 @@ impl Pm for Device {
                 ),
             });
         }
-        self.allocate(now, bytes)?;
+        blocks::allocate(&self.file, &self.name, now, bytes)?;
         if self.kind != Kind::Process {
             self.file
                 .sync_all()

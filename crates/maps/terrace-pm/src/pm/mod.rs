@@ -5,6 +5,7 @@
 //! since it was last durable ([`Order::Word`]); on x86 it is less than that ([`Order::Line`]), but nothing
 //! here relies on it.
 
+mod blocks;
 mod count;
 mod delay;
 mod device;

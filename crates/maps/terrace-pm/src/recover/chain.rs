@@ -12,9 +12,6 @@ use crate::key::Own;
 use crate::last::Node;
 use crate::leaf::Leaf;
 
-/// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
-/// split nodes.
-const FILL: (usize, usize) = (2, 3);
 /// So many places of leaves are read by one thread, more by several.
 const PARALLEL: usize = 4096;
 
@@ -125,18 +122,17 @@ impl<O: Own> Table<O> {
     }
 }
 
-/// Follows the chain of leaves, and makes nodes over it that can have `most` leaves, one after the other: nothing
+/// Follows the chain of leaves, and makes nodes of `fill` leaves over it, one after the other: nothing
 /// else is kept of it. `counted` is told the leaves and the bytes of each node.
 pub fn read<O: Own>(
     arena: &Arena,
     first: u32,
-    most: usize,
+    fill: usize,
     memory: u64,
     threads: usize,
     mut counted: impl FnMut(i64, i64),
 ) -> Result<Chain<O>> {
     let mut table = Table::read(arena, threads, memory)?;
-    let fill = (most * FILL.0 / FILL.1).max(1);
     let mut chain = Chain {
         nodes: Vec::new(),
         used: arena.marks(),

@@ -11,20 +11,20 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
-use crate::arena::{Arena, BlobRef, Layout, Shape, State, Superblock};
+use crate::arena::{Arena, BlobRef, Layout, MAKING, MARK, Shape, State, Superblock};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, code_name};
-use crate::last::{Buffers, Directory, PAPER_BUFFER, PAPER_SLOTS};
+use crate::last::Directory;
 use crate::leaf::{Leaf, write_new};
 use crate::log::{Found, Log, Partition, tail_word};
 use crate::pm::{Domain, Pm};
 use crate::tree::{Budget, Settings, Tree};
 
+/// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
+/// split nodes.
+const FILL: (usize, usize) = (2, 3);
 /// A map has chunks for leaves, log and the reserve at least.
 const LEAST_CHUNKS: u32 = 4;
-/// The word that says that a map is being made here, and what it says.
-const MARK: usize = 64;
-const MAKING: u64 = u64::from_le_bytes(*b"TERRAMAK");
 
 /// What a map is opened as.
 pub struct Opening {
@@ -95,35 +95,41 @@ pub fn open<O: Own>(
     if superblock.state == State::Closed {
         found.check_seals(&arena)?;
     }
-    let budget = Budget::new(settings.memory, settings.blobs);
-    let most = match settings.buffers {
-        Buffers::Elastic => settings.node_leaves,
-        _ => settings.node_leaves.min(PAPER_SLOTS - PAPER_BUFFER),
+    let log = Log::new(arena.clone(), found.partitions, settings.blobs);
+    let index = |fill: usize| {
+        let budget = Budget::new(settings.memory, settings.blobs);
+        let chain = chain::read::<O>(
+            &arena,
+            superblock.first_leaf,
+            fill,
+            settings.memory,
+            opening.threads,
+            |leaves, bytes| budget.change(1, leaves, bytes, 0),
+        )?;
+        let other = arena.memory() + log.memory() as u64 + chain.nodes.len() as u64 * 22;
+        budget.set_other(other, 0);
+        budget.share_out();
+        Ok::<_, Error>((budget, chain))
     };
+    let most = settings.most_leaves();
+    let (mut budget, mut chain) = index((most * FILL.0 / FILL.1).max(1))?;
+    if budget.is_exhausted() {
+        // With as few nodes as there can be it may fit.
+        drop(chain);
+        (budget, chain) = index(most)?;
+    }
+    if !budget.may_open() {
+        return Err(Error::MemoryTooSmall {
+            what: format!("the index of {}", pm.name()),
+            given: budget.memory(),
+            needed: budget.needed(),
+        });
+    }
     let chain::Chain {
         nodes,
         used,
         leaves,
-    } = chain::read::<O>(
-        &arena,
-        superblock.first_leaf,
-        most,
-        budget.memory(),
-        opening.threads,
-        |leaves, bytes| budget.change(1, leaves, bytes, 0),
-    )?;
-    budget.set_other(arena.memory() + nodes.len() as u64 * 22, 0);
-    budget.share_out();
-    let too_small = |budget: &Budget| {
-        Err(Error::MemoryTooSmall {
-            what: format!("the index of {}", pm.name()),
-            given: budget.memory(),
-            needed: budget.needed(),
-        })
-    };
-    if budget.is_exhausted() {
-        return too_small(&budget);
-    }
+    } = chain;
     // Leaves are written from here on.
     mark_open(&*pm, &mut superblock, opening)?;
     arena.release_but(&used, true);
@@ -131,17 +137,12 @@ pub fn open<O: Own>(
     for segment in found.free {
         arena.release_segment(segment);
     }
-    let log = Log::new(arena.clone(), found.partitions, settings.blobs);
     let tree = Tree::new(arena.clone(), log, Directory::new(nodes), settings, budget);
     let count = replay::all(&tree, opening.threads, in_flight)?;
     if tree.settings.blobs {
         tree.sweep_blobs();
     }
     tree.share_out();
-    if tree.budget.is_exhausted() {
-        tree.seal(&mut superblock)?;
-        return too_small(&tree.budget);
-    }
     tree.is_open.store(true, Release);
     let recovered = Recovered {
         leaves,

@@ -333,7 +333,7 @@ impl<O: Own> Tree<O> {
                 is_fresh
             });
             let fresh = items.iter().filter(|item| item.leaf.is_some()).count();
-            let mut most = self.cap(&body);
+            let mut most = self.cap_when_opened(&body);
             if fresh > 0 && body.buffer.len() >= most {
                 match self.drain_fullest(&mut body) {
                     Ok(()) => continue,

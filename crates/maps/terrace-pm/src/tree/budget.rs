@@ -15,6 +15,15 @@ pub const LEAST: usize = 4;
 /// records for it, and for each of them two places of blobs are remembered until the tail has passed it.
 const LIMBO_BYTES: u64 = 48;
 
+/// New keys leave one part of so many of the memory for opening, as what the index takes then is not to the byte
+/// what it took before.
+const KEPT_PART: u64 = 32;
+/// An index that is larger than the memory by one part of so many, and by so many bytes or half of a smaller
+/// memory, is opened all the same: what a new chunk of the log and some splits take is seen only when the memory
+/// is next shared out.
+const OVER_PART: u64 = 16;
+const OVER_BYTES: u64 = 32 << 10;
+
 /// Who has how much.
 pub struct Budget {
     memory: u64,
@@ -105,6 +114,17 @@ impl Budget {
         self.index() + (self.buffers.load(Relaxed) + self.limbo.load(Relaxed)).max(0) as u64
     }
 
+    /// Whether a map that is there is opened: whatever new keys were let in with the same memory is.
+    pub fn may_open(&self) -> bool {
+        let over = self.memory / OVER_PART + OVER_BYTES.min(self.memory / 2);
+        self.needed() <= self.memory.saturating_add(over)
+    }
+
+    /// With how much memory new keys are let in.
+    pub fn needed_for_more(&self) -> u64 {
+        self.needed() + self.needed() / (KEPT_PART - 1) + 1
+    }
+
     /// What the index needs, with the least of buffers.
     pub fn needed(&self) -> u64 {
         self.index() + self.nodes.load(Relaxed).max(1) as u64 * CHUNK_BYTES as u64
@@ -115,7 +135,7 @@ impl Budget {
         let leaves = self.leaves.load(Relaxed).max(1) as u64;
         let left = self.memory.saturating_sub(self.index());
         let pairs = left / self.chunk * CHUNK_PAIRS as u64;
-        let share = if self.needed() > self.memory {
+        let share = if self.needed() > self.memory - self.memory / KEPT_PART {
             0
         } else {
             (pairs * 16 / leaves).clamp(1, MOST_A_LEAF * 16)
@@ -138,6 +158,12 @@ impl Budget {
     /// Pairs a leaf that buffers may hold.
     pub fn share(&self) -> f64 {
         self.share.load(Relaxed) as f64 / 16.0
+    }
+
+    /// How many pairs a node may have when it is opened, where there is room: as many as it had, so that its leaves
+    /// need not be split, which would make the index larger.
+    pub fn cap_when_opened(&self) -> usize {
+        if self.is_used_up() { 0 } else { MOST_A_NODE }
     }
 
     /// How many pairs a node of so many leaves may buffer. A hot one may have twice its share while others

@@ -12,7 +12,7 @@ use super::hand::Hand;
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, ValueOut};
-use crate::last::{Buffers, Directory};
+use crate::last::{Buffers, Directory, LEAVES_OF_TAGS, PAPER_BUFFER, PAPER_SLOTS};
 use crate::log::Log;
 
 /// Settings of the tree that do not change while it is open.
@@ -34,6 +34,19 @@ pub struct Settings {
     pub memory: u64,
     /// Whether a write is durable when it returns.
     pub is_sync: bool,
+}
+
+impl Settings {
+    /// Leaves of a node before it is divided.
+    pub fn most_leaves(&self) -> usize {
+        match self.buffers {
+            // Each leaf of a drain may split, and tags know so many leaves.
+            Buffers::Elastic => self.node_leaves.min(LEAVES_OF_TAGS - self.drained),
+            // The literal node splits when its index part takes all but four slots.
+            Buffers::Literal => (PAPER_SLOTS - 4).min(self.node_leaves),
+            Buffers::Paper => (PAPER_SLOTS - PAPER_BUFFER).min(self.node_leaves),
+        }
+    }
 }
 
 /// What the tree has done since it was opened.

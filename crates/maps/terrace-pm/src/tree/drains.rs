@@ -9,7 +9,7 @@ use super::core::Tree;
 use crate::arena::BlobRef;
 use crate::faults::{Planted, planted};
 use crate::key::Own;
-use crate::last::{Body, Buffers, LEAVES_OF_TAGS, Node, PAPER_BUFFER, PAPER_SLOTS};
+use crate::last::{Body, Buffers, Node, PAPER_SLOTS};
 use crate::leaf::{Drained, Incoming, Leaf, Ready, begin, compare, fence_phase, merge, switch};
 use crate::log::Flushed;
 
@@ -76,17 +76,18 @@ impl<O: Own> Tree<O> {
         }
     }
 
-    fn most_leaves(&self) -> usize {
+    /// The same while records are replayed: as many as it had before, where there is room.
+    pub(crate) fn cap_when_opened(&self, body: &Body<O>) -> usize {
         match self.settings.buffers {
-            // Each leaf of a drain may split, and tags know so many leaves.
-            Buffers::Elastic => self
-                .settings
-                .node_leaves
-                .min(LEAVES_OF_TAGS - self.settings.drained),
-            // The literal node splits when its index part takes all but four slots.
-            Buffers::Literal => (PAPER_SLOTS - 4).min(self.settings.node_leaves),
-            Buffers::Paper => (PAPER_SLOTS - PAPER_BUFFER).min(self.settings.node_leaves),
+            Buffers::Elastic if self.settings.node_leaves >= 8 => {
+                self.cap(body).max(self.budget.cap_when_opened())
+            }
+            _ => self.cap(body),
         }
+    }
+
+    fn most_leaves(&self) -> usize {
+        self.settings.most_leaves()
     }
 
     /// Drains the leaves for which most is buffered.
@@ -352,6 +353,9 @@ impl<O: Own> Tree<O> {
         self.count_buffer(before, after);
         let grown = (body.bytes() - after) as i64 - index as i64;
         self.budget.change(0, splits as i64 - merged, grown, 0);
+        if splits > 0 {
+            self.budget.share_out();
+        }
         if body.leaves.len() > self.most_leaves() {
             self.split_node(body);
         } else if may_absorb

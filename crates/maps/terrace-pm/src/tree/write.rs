@@ -342,7 +342,7 @@ impl<O: Own> Tree<O> {
         Error::MemoryTooSmall {
             what: format!("the index of {}", self.arena.pm().name()),
             given: self.budget.memory(),
-            needed: self.budget.needed(),
+            needed: self.budget.needed_for_more(),
         }
     }
 

@@ -277,6 +277,8 @@ mod under_the_checker {
                 }
             };
             match depth {
+                // A fault that is found once is found again.
+                None if fault.is_some() => shuttle::check_random_with_seed(scene, 1, rounds),
                 None => shuttle::check_random(scene, rounds),
                 Some(depth) => shuttle::check_pct(scene, rounds, depth),
             }

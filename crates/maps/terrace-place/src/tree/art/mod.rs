@@ -15,7 +15,7 @@ pub(super) use key::MOST_KEY;
 
 use super::common::Kid;
 use super::keys::KeyBytes;
-use super::kind::{Cleared, Inserted, Kind, Making, Rooted, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Removed, Rooted, Sought, Walk};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
@@ -138,7 +138,7 @@ where
         tree: &mut ArtTree,
         nodes: &ArtNodes<K, V, M>,
         key: &Q,
-    ) -> Option<V>
+    ) -> Option<Removed<K, V>>
     where
         K: Borrow<Q>,
     {

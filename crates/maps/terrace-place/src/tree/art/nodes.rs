@@ -2,13 +2,13 @@
 //! with room for 4, 16, 48 and 256 children. The only file of this tree that deals with slots as
 //! such.
 
-use crate::arena::{Pool, Vacant};
+use crate::arena::Pool;
 use crate::error::PlacementError;
 use crate::heat::Heat;
 use crate::id::{CLASSES, NodeId, Tier};
 use crate::model::Model;
 use crate::placed::Outcome;
-use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin};
+use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
 use crate::tree::keys::KeyBytes;
 use crate::tree::kind::{Making, Nodes};
 use arrayvec::ArrayVec;
@@ -281,22 +281,21 @@ pub enum NodeMut<'a, K, V> {
 
 /// Room for an inner node of some class.
 pub enum Room<'a> {
-    Small(Vacant<'a, Small<4>>),
-    Large(Vacant<'a, Small<16>>),
-    Middle(Vacant<'a, Middle>),
-    All(Vacant<'a, Large>),
+    Small(Reserved<'a, Small<4>>),
+    Large(Reserved<'a, Small<16>>),
+    Middle(Reserved<'a, Middle>),
+    All(Reserved<'a, Large>),
 }
 
 impl Room<'_> {
     /// The memory in which it is.
     pub fn tier(&self) -> Tier {
         match self {
-            Room::Small(vacant) => vacant.id(),
-            Room::Large(vacant) => vacant.id(),
-            Room::Middle(vacant) => vacant.id(),
-            Room::All(vacant) => vacant.id(),
+            Room::Small(room) => room.tier(),
+            Room::Large(room) => room.tier(),
+            Room::Middle(room) => room.tier(),
+            Room::All(room) => room.tier(),
         }
-        .tier()
     }
 }
 
@@ -426,12 +425,12 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// Takes room for a leaf.
-    pub fn leaf_room(&self, origin: Origin) -> Result<Vacant<'_, Leaf<K, V>>, PlacementError> {
+    pub fn leaf_room(&self, origin: Origin) -> Result<Reserved<'_, Leaf<K, V>>, PlacementError> {
         self.common.vacant(&self.leaves, true, origin)
     }
 
     /// The room becomes a leaf.
-    pub fn new_leaf(&self, room: Vacant<'_, Leaf<K, V>>, key: K, val: V) -> Kid {
+    pub fn new_leaf(&self, room: Reserved<'_, Leaf<K, V>>, key: K, val: V) -> Kid {
         self.common.fill(room, Leaf { key, val })
     }
 
@@ -460,16 +459,6 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
                 let kids = [const { NONE }; 256];
                 common.fill(vacant, Large { head, len: 0, kids })
             }
-        }
-    }
-
-    /// Gives room back that was not used.
-    pub fn unused(&self, room: Room<'_>) {
-        match room {
-            Room::Small(vacant) => self.common.unused(vacant),
-            Room::Large(vacant) => self.common.unused(vacant),
-            Room::Middle(vacant) => self.common.unused(vacant),
-            Room::All(vacant) => self.common.unused(vacant),
         }
     }
 
@@ -605,18 +594,14 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for ArtNodes<K, V, M> {
         sum
     }
 
-    fn free_all(&self, mut kid: Kid) {
+    fn free(&self, mut kid: Kid, kids: &mut Vec<Kid>) {
         if kid.is_leaf() {
             drop(self.take_leaf(kid));
             return;
         }
-        let mut kids = vec![];
         if let NodeMut::Inner(inner) = self.node_mut(&mut kid) {
             kids.extend((0..=255).filter_map(|byte| inner.take(byte)));
         }
         self.free_inner(kid);
-        for kid in kids {
-            self.free_all(kid);
-        }
     }
 }

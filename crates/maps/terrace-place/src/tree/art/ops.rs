@@ -4,7 +4,7 @@
 //! lie above one, is fast if a child of it is.
 
 use super::key::MOST_KEY;
-use super::nodes::{ArtNodes, HELD, Head, Node, NodeMut, ROOMS};
+use super::nodes::{ArtNodes, HELD, Head, Leaf, Node, NodeMut, ROOMS};
 use super::{ArtKey, ArtTree, MOST_ENTRIES};
 use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
@@ -12,17 +12,18 @@ use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
 use crate::tree::common::{Kid, Origin};
-use crate::tree::kind::Inserted;
+use crate::tree::kind::{Inserted, Removed};
 use std::borrow::Borrow;
 
 /// What an insertion is about.
 struct Entry<'a, K, V> {
     bytes: &'a [u8],
     entry: Option<(K, V)>,
-    old: Option<V>,
+    /// The value that there was, and the key that was not needed.
+    old: Option<(V, K)>,
     noting: Option<Noting>,
-    /// Whether paths have changed.
-    changed: bool,
+    /// The version of the tree, which changes with paths.
+    version: &'a mut u64,
 }
 
 /// What became of a node below which an entry was taken out.
@@ -126,7 +127,7 @@ impl ArtTree {
             entry: Some(entry),
             old: None,
             noting,
-            changed: false,
+            version: &mut self.version,
         };
         match &mut self.root {
             None => {
@@ -137,16 +138,15 @@ impl ArtTree {
                     fast_kid: false,
                 };
                 let room = nodes.leaf_room(origin)?;
+                *entry.version += 1;
                 if let Some((key, val)) = entry.entry.take() {
                     self.root = Some(nodes.new_leaf(room, key, val));
                 }
-                entry.changed = true;
             }
             Some(root) => entry.put(nodes, root, Tier::Fast, (0, 0))?,
         }
-        self.version += u64::from(entry.changed);
         Ok(match entry.old {
-            Some(old) => Inserted::Replaced(old),
+            Some((old, key)) => Inserted::Replaced(old, key),
             None => {
                 self.len += 1;
                 nodes.keys.add(owned);
@@ -161,10 +161,10 @@ impl ArtTree {
         nodes: &ArtNodes<K, V, M>,
         key: &Q,
         bytes: &[u8],
-    ) -> Option<V> {
+    ) -> Option<Removed<K, V>> {
         let root = self.root.as_mut()?;
-        let mut val = None;
-        match take_below(nodes, root, key, bytes, 0, &mut val) {
+        let mut taken = None;
+        match take_below(nodes, root, key, bytes, 0, &mut taken) {
             Left::Nothing => {
                 self.root = None;
                 self.version += 1;
@@ -172,8 +172,13 @@ impl ArtTree {
             Left::Changed => self.version += 1,
             Left::NotThere => {}
         }
-        self.len -= usize::from(val.is_some());
-        val
+        let Leaf { key, val } = taken?;
+        self.len -= 1;
+        Some(Removed {
+            key,
+            val,
+            between: None,
+        })
     }
 }
 
@@ -194,8 +199,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
         }
         let (skip, next) = match nodes.node_mut(kid) {
             NodeMut::Leaf(leaf) => {
-                if let Some((_, val)) = self.entry.take_if(|(key, _)| *key == leaf.key) {
-                    self.old = Some(std::mem::replace(&mut leaf.val, val));
+                if let Some((key, val)) = self.entry.take_if(|(key, _)| *key == leaf.key) {
+                    self.old = Some((std::mem::replace(&mut leaf.val, val), key));
                     return Ok(());
                 }
                 let mut other = vec![];
@@ -261,13 +266,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
             from: None,
             fast_kid: false,
         };
-        let room = match nodes.leaf_room(origin) {
-            Ok(room) => room,
-            Err(error) => {
-                nodes.unused(above);
-                return Err(error);
-            }
-        };
+        let room = nodes.leaf_room(origin)?;
+        *self.version += 1;
         let Some((key, val)) = self.entry.take() else {
             return Ok(());
         };
@@ -282,7 +282,6 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
             inner.add(its_byte, under);
             inner.add(my_byte, leaf);
         }
-        self.changed = true;
         Ok(())
     }
 
@@ -300,8 +299,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
             Node::Leaf(_) => return Ok(()),
         };
         if let Some(len) = full {
+            *self.version += 1;
             resize(nodes, kid, parent, depth, len + 1)?;
-            self.changed = true;
         }
         let origin = Origin {
             depth: depth + 1,
@@ -310,11 +309,11 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
             fast_kid: false,
         };
         let room = nodes.leaf_room(origin)?;
+        *self.version += 1;
         if let NodeMut::Inner(inner) = nodes.node_mut(kid)
             && let Some((key, val)) = self.entry.take()
         {
             inner.add(byte, nodes.new_leaf(room, key, val));
-            self.changed = true;
         }
         Ok(())
     }
@@ -416,7 +415,7 @@ fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
     key: &Q,
     bytes: &[u8],
     at: usize,
-    val: &mut Option<V>,
+    taken: &mut Option<Leaf<K, V>>,
 ) -> Left {
     let _ = nodes.touch(kid);
     let (left, byte) = match nodes.node_mut(kid) {
@@ -439,15 +438,15 @@ fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
                 return Left::NotThere;
             };
             if !child.is_leaf() {
-                return take_below(nodes, child, key, bytes, skip + 1, val);
+                return take_below(nodes, child, key, bytes, skip + 1, taken);
             }
-            (take_below(nodes, child, key, bytes, skip + 1, val), byte)
+            (take_below(nodes, child, key, bytes, skip + 1, taken), byte)
         }
     };
     if kid.is_leaf() {
         // The handle is left behind without a node; who holds it throws it away.
         let gone = Kid(kid.id());
-        *val = nodes.take_leaf(gone).map(|leaf| leaf.val);
+        *taken = nodes.take_leaf(gone);
         return left;
     }
     if !matches!(left, Left::Nothing) {

@@ -84,14 +84,7 @@ impl ArtTree {
             // With nothing to the right, what is below goes there alone.
             let room = match right {
                 0 => None,
-                right => match nodes.room(right + 1, origin) {
-                    Ok(room) => Some(room),
-                    Err(error) => {
-                        let rooms = turns.into_iter().filter_map(|turn: Turn<'_>| turn.room);
-                        rooms.for_each(|room| nodes.unused(room));
-                        return Err(error);
-                    }
-                },
+                right => Some(nodes.room(right + 1, origin)?),
             };
             below = room.as_ref().map_or(below, Room::tier);
             turns.push(Turn { byte, room });

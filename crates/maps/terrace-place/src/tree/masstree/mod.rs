@@ -16,7 +16,7 @@ mod tree;
 use super::art::ArtKey;
 use super::common::Kid;
 use super::keys::KeyBytes;
-use super::kind::{Cleared, Inserted, Kind, Making, Sought, Walk};
+use super::kind::{Cleared, Inserted, Kind, Making, Removed, Sought, Walk};
 use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
@@ -103,7 +103,7 @@ where
         tree: &mut MassTree,
         nodes: &MassNodes<K, V, M>,
         key: &Q,
-    ) -> Option<V>
+    ) -> Option<Removed<K, V>>
     where
         K: Borrow<Q>,
     {

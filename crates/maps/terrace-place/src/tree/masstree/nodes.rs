@@ -1,13 +1,13 @@
 //! The nodes of a Masstree in their slots, in three classes: leaves of entries, borders of entries
 //! and layers, and inner nodes. The only file of this tree that deals with slots as such.
 
-use crate::arena::{Pool, Vacant};
+use crate::arena::Pool;
 use crate::error::PlacementError;
 use crate::heat::Heat;
 use crate::id::{CLASSES, NodeId, Tier};
 use crate::model::Model;
 use crate::placed::Outcome;
-use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin};
+use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
 use crate::tree::keys::KeyBytes;
 use crate::tree::kind::{Making, Nodes};
 use crate::tree::nodes::{INNER, LEAF};
@@ -137,20 +137,19 @@ pub enum Taken<K, V> {
 
 /// Room for a node of some class.
 pub enum Room<'a, K, V> {
-    Leaf(Vacant<'a, Leaf<K, V>>),
-    Border(Vacant<'a, Border<K, V>>),
-    Inner(Vacant<'a, Inner>),
+    Leaf(Reserved<'a, Leaf<K, V>>),
+    Border(Reserved<'a, Border<K, V>>),
+    Inner(Reserved<'a, Inner>),
 }
 
 impl<K, V> Room<'_, K, V> {
     /// The memory in which it is.
     pub fn tier(&self) -> Tier {
         match self {
-            Room::Leaf(vacant) => vacant.id(),
-            Room::Border(vacant) => vacant.id(),
-            Room::Inner(vacant) => vacant.id(),
+            Room::Leaf(room) => room.tier(),
+            Room::Border(room) => room.tier(),
+            Room::Inner(room) => room.tier(),
         }
-        .tier()
     }
 }
 
@@ -287,15 +286,6 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
         }
     }
 
-    /// Gives room back that was not used.
-    pub fn unused(&self, room: Room<'_, K, V>) {
-        match room {
-            Room::Leaf(vacant) => self.common.unused(vacant),
-            Room::Border(vacant) => self.common.unused(vacant),
-            Room::Inner(vacant) => self.common.unused(vacant),
-        }
-    }
-
     /// Takes a node out of its slot.
     pub fn take(&self, kid: Kid) -> Taken<K, V> {
         let id = kid.id();
@@ -425,18 +415,19 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         sum
     }
 
-    fn free_all(&self, kid: Kid) {
+    fn free(&self, kid: Kid, kids: &mut Vec<Kid>) {
         match self.take(kid) {
             Taken::Leaf(leaf) => leaf.keys.iter().for_each(|key| self.keys.goes(key)),
             Taken::Border(border) => {
-                for slot in border.slots {
+                for slot in &border.slots {
                     match slot {
-                        Below::Entry(key, _) => self.keys.goes(&key),
-                        Below::Layer(kid) => self.free_all(kid),
+                        Below::Entry(key, _) => self.keys.goes(key),
+                        // The border goes, and with it the other owner.
+                        Below::Layer(kid) => kids.push(Kid(kid.id())),
                     }
                 }
             }
-            Taken::Inner(inner) => inner.kids.into_iter().for_each(|kid| self.free_all(kid)),
+            Taken::Inner(inner) => kids.extend(inner.kids),
         }
     }
 }

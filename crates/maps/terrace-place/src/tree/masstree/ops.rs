@@ -13,17 +13,18 @@ use crate::id::Tier;
 use crate::model::Model;
 use crate::tree::art::{ArtKey, MOST_KEY};
 use crate::tree::common::{Kid, Origin};
-use crate::tree::kind::Inserted;
+use crate::tree::kind::{Inserted, Removed};
 use std::borrow::Borrow;
 
 /// What an insertion is about.
 struct Entry<'a, K, V> {
     bytes: &'a [u8],
     entry: Option<(K, V)>,
-    old: Option<V>,
+    /// The value that there was, and the key that was not needed.
+    old: Option<(V, K)>,
     noting: Option<Noting>,
-    /// Whether paths have changed.
-    changed: bool,
+    /// The version of the tree, which changes with paths.
+    version: &'a mut u64,
 }
 
 impl MassTree {
@@ -136,10 +137,10 @@ impl MassTree {
             entry: Some(entry),
             old: None,
             noting,
-            changed: false,
+            version: &mut self.version,
         };
-        let put = match &mut self.root {
-            Some(root) => entry.put_layer(nodes, root, Tier::Fast, (0, 0)),
+        match &mut self.root {
+            Some(root) => entry.put_layer(nodes, root, Tier::Fast, (0, 0))?,
             None => {
                 let room = nodes.leaf_room(Origin {
                     depth: 0,
@@ -148,14 +149,12 @@ impl MassTree {
                     fast_kid: false,
                 })?;
                 let root = self.root.insert(nodes.fill(room));
-                entry.changed = true;
-                entry.put_layer(nodes, root, Tier::Fast, (0, 0))
+                *entry.version += 1;
+                entry.put_layer(nodes, root, Tier::Fast, (0, 0))?;
             }
-        };
-        self.version += u64::from(entry.changed);
-        put?;
+        }
         Ok(match entry.old {
-            Some(old) => Inserted::Replaced(old),
+            Some((old, key)) => Inserted::Replaced(old, key),
             None => {
                 self.len += 1;
                 nodes.keys.add(owned);
@@ -170,10 +169,10 @@ impl MassTree {
         nodes: &MassNodes<K, V, M>,
         key: &Q,
         bytes: &[u8],
-    ) -> Option<V> {
+    ) -> Option<Removed<K, V>> {
         let root = self.root.as_mut()?;
         let mut changed = false;
-        let val = super::remove::take_below(nodes, root, key, bytes, 0, &mut changed)?;
+        let (key, val) = super::remove::take_below(nodes, root, key, bytes, 0, &mut changed)?;
         changed |= tidy(nodes, root);
         if super::remove::is_empty(nodes, root) {
             if let Some(root) = self.root.take() {
@@ -183,7 +182,11 @@ impl MassTree {
         }
         self.version += u64::from(changed);
         self.len -= 1;
-        Some(val)
+        Some(Removed {
+            key,
+            val,
+            between: None,
+        })
     }
 }
 
@@ -197,7 +200,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
         (depth, layer): (usize, usize),
     ) -> Result<(), PlacementError> {
         if is_full(nodes, root, word(self.bytes, layer)) {
-            self.changed = true;
+            *self.version += 1;
             grow(nodes, root, parent, depth)?;
         }
         self.put(nodes, root, parent, (depth, layer))
@@ -221,8 +224,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
             NodeMut::Inner(inner) => {
                 let mut at = inner.place(sought);
                 if is_full(nodes, &inner.kids[at], sought) {
+                    *self.version += 1;
                     split_kid(nodes, inner, tier, at, depth + 1)?;
-                    self.changed = true;
                     at = inner.place(sought);
                 }
                 return self.put(nodes, &mut inner.kids[at], tier, (depth + 1, layer));
@@ -237,8 +240,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
                     return Ok(());
                 }
                 Ok(at) => {
-                    if let Some((_, val)) = self.entry.take_if(|(key, _)| *key == leaf.keys[at]) {
-                        self.old = Some(std::mem::replace(&mut leaf.vals[at], val));
+                    if let Some((key, val)) = self.entry.take_if(|(k, _)| *k == leaf.keys[at]) {
+                        self.old = Some((std::mem::replace(&mut leaf.vals[at], val), key));
                         return Ok(());
                     }
                     at
@@ -250,7 +253,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
                         border.words.insert(at, sought);
                         border.slots.insert(at, Below::Entry(key, val));
                         // Layers behind it have other places.
-                        self.changed = true;
+                        *self.version += 1;
                     }
                     return Ok(());
                 }
@@ -259,8 +262,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
                         return self.put_layer(nodes, root, tier, (depth + 1, layer + 1));
                     }
                     Below::Entry(key, old) => {
-                        if let Some((_, val)) = self.entry.take_if(|(k, _)| k == key) {
-                            self.old = Some(std::mem::replace(old, val));
+                        if let Some((key, val)) = self.entry.take_if(|(k, _)| k == key) {
+                            self.old = Some((std::mem::replace(old, val), key));
                             return Ok(());
                         }
                         at
@@ -293,11 +296,8 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
         // No key begins another: they differ somewhere.
         let last = differs.ok_or(PlacementError::BadKeyBytes)?;
         let mut rooms = vec![];
-        if let Err(error) = rooms_below(nodes, kid, parent, (depth, last - layer), &mut rooms) {
-            rooms.into_iter().for_each(|room| nodes.unused(room));
-            return Err(error);
-        }
-        self.changed = true;
+        rooms_below(nodes, kid, parent, (depth, last - layer), &mut rooms)?;
+        *self.version += 1;
         let leaf = rooms.pop().map(|room| nodes.fill(room));
         if kid.is_leaf()
             && let Some(room) = (!rooms.is_empty()).then(|| rooms.remove(0))

@@ -35,14 +35,14 @@ pub(super) fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
     bytes: &[u8],
     layer: usize,
     changed: &mut bool,
-) -> Option<V> {
+) -> Option<(K, V)> {
     let sought = word(bytes, layer);
     let _ = nodes.touch(kid);
-    let (val, plain) = match nodes.node_mut(kid) {
+    let (taken, plain) = match nodes.node_mut(kid) {
         NodeMut::Inner(inner) => {
             let at = inner.place(sought);
             let below = inner.kids.get_mut(at)?;
-            let val = take_below(nodes, below, key, bytes, layer, changed)?;
+            let taken = take_below(nodes, below, key, bytes, layer, changed)?;
             if is_empty(nodes, below) {
                 nodes.take(inner.kids.remove(at));
                 if !inner.words.is_empty() {
@@ -52,7 +52,7 @@ pub(super) fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
             } else {
                 *changed |= merge_kid(nodes, inner, at);
             }
-            return Some(val);
+            return Some(taken);
         }
         NodeMut::Leaf(leaf) => {
             let at = search(&leaf.words, sought).ok()?;
@@ -60,24 +60,24 @@ pub(super) fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
                 return None;
             }
             leaf.words.remove(at);
-            nodes.keys.goes(&leaf.keys.remove(at));
-            return Some(leaf.vals.remove(at));
+            nodes.keys.goes(&leaf.keys[at]);
+            return Some((leaf.keys.remove(at), leaf.vals.remove(at)));
         }
         NodeMut::Border(border) => {
             let at = search(&border.words, sought).ok()?;
-            let val = match &mut border.slots[at] {
+            let taken = match &mut border.slots[at] {
                 Below::Entry(k, _) if (*k).borrow() != key => return None,
                 Below::Entry(..) => None,
                 Below::Layer(root) => {
-                    let val = take_below(nodes, root, key, bytes, layer + 1, changed)?;
+                    let taken = take_below(nodes, root, key, bytes, layer + 1, changed)?;
                     *changed |= tidy(nodes, root);
-                    Some(val)
+                    Some(taken)
                 }
             };
-            let val = match val {
-                Some(val) => {
+            let taken = match taken {
+                Some(taken) => {
                     *changed |= fold(nodes, &mut border.words, &mut border.slots, at);
-                    Some(val)
+                    Some(taken)
                 }
                 None => {
                     border.words.remove(at);
@@ -85,19 +85,19 @@ pub(super) fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
                     match border.slots.remove(at) {
                         Below::Entry(key, val) => {
                             nodes.keys.goes(&key);
-                            Some(val)
+                            Some((key, val))
                         }
                         Below::Layer(_) => None,
                     }
                 }
             };
-            (val, !border.has_layers() && !border.words.is_empty())
+            (taken, !border.has_layers() && !border.words.is_empty())
         }
     };
     if plain {
         *changed |= to_leaf(nodes, kid);
     }
-    val
+    taken
 }
 
 type Words = arrayvec::ArrayVec<u64, LEAF>;

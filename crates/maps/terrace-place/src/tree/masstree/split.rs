@@ -100,16 +100,9 @@ impl MassTree {
                 Node::Border(_) => nodes.border_room(origin),
                 Node::Inner(_) => nodes.inner_room(origin),
             };
-            match room {
-                Ok(room) => {
-                    below = room.tier();
-                    turns.push(Turn { at, room });
-                }
-                Err(error) => {
-                    turns.into_iter().for_each(|turn| nodes.unused(turn.room));
-                    return Err(error);
-                }
-            }
+            let room = room?;
+            below = room.tier();
+            turns.push(Turn { at, room });
         }
         nodes.keys.came(&key);
         let (left, right) = match self.root.take() {

@@ -1,16 +1,13 @@
 //! Full maps, full disks, and memory that is used up.
-#![cfg(not(feature = "shuttle"))]
-
-mod hooked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use hooked::Hooked;
-use terrace_pm::pm::{Count, Pm, Sim};
-use terrace_pm::{Error, Options, PmMap};
+use crate::hooked::Hooked;
+use terrace_pm::pm::{Count, Heap, Pm, Sim};
+use terrace_pm::{Buffers, Error, Options, PmMap};
 
 type Ints = PmMap<u64, u64>;
 type Strings = PmMap<[u8], [u8]>;
@@ -212,4 +209,105 @@ fn memory_that_was_used_up_is_found_again_when_the_index_shrinks() {
             .unwrap_or_else(|e| panic!("{new} after {key}: {e}"));
     }
     assert!(map.verify().unwrap().is_clean());
+}
+
+/// A key of so many bytes, in no order.
+fn long_key(n: u64, len: usize) -> Vec<u8> {
+    let mut key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec();
+    key.extend(format!("user {n:012}").into_bytes());
+    key.resize(len.max(key.len()), b'x');
+    key
+}
+
+/// Puts until the memory is used up, or a share of what was put then; how many keys there are.
+fn fill(map: &Strings, len: usize, most: u64) -> u64 {
+    for n in 0..most {
+        match map.put(long_key(n, len), n.to_le_bytes().to_vec()) {
+            Ok(()) => {}
+            Err(Error::MemoryTooSmall { given, needed, .. }) => {
+                assert!(needed > given, "{needed} of {given}");
+                return n;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    most
+}
+
+/// Opens a map again that was closed or not, and looks at all of it.
+fn opens_again(pm: &Arc<Heap>, options: &Options, (keys, len): (u64, usize)) {
+    let map = Strings::open_on(pm.clone(), options.clone())
+        .unwrap_or_else(|e| panic!("{keys} keys of {len}: {e}"));
+    assert_eq!(map.iter().count() as u64, keys);
+    for n in (0..keys).step_by(7) {
+        let value = map.get(long_key(n, len)).unwrap();
+        assert_eq!(value.as_deref(), Some(&n.to_le_bytes()[..]));
+    }
+    // Deletes go on, and so it can be made smaller.
+    map.delete(long_key(0, len)).unwrap();
+    map.put(long_key(1, len), 1u64.to_le_bytes().to_vec())
+        .unwrap_or(());
+    map.crash();
+}
+
+#[test]
+fn what_was_put_with_some_memory_is_opened_with_the_same() {
+    let cases = [
+        (80_000, 30, Buffers::Elastic),
+        (150_000, 30, Buffers::Elastic),
+        (150_000, 300, Buffers::Elastic),
+        (300_000, 30, Buffers::Paper),
+        (500_000, 300, Buffers::Elastic),
+        (500_000, 900, Buffers::Literal),
+    ];
+    for (case, (memory, len, buffers)) in cases.into_iter().enumerate() {
+        let options = Options::new()
+            .memory(memory)
+            .capacity(256 << 20)
+            .buffers(buffers)
+            .partitions(4);
+        let made = || {
+            let pm = Arc::new(Heap::new(256 << 20).unwrap());
+            let map = Strings::open_on(pm.clone(), options.clone()).unwrap();
+            (pm, map)
+        };
+        let fit = fill(&made().1, len, 400_000);
+        assert!(fit > 50 && fit < 400_000, "case {case}: {fit} keys fit");
+        for (i, share) in [1000, 980].into_iter().enumerate() {
+            let (pm, map) = made();
+            let keys = fill(&map, len, (fit * share / 1000).max(1));
+            match (case + i) % 2 {
+                0 => map.close().unwrap(),
+                _ => map.crash(),
+            }
+            opens_again(&pm, &options, (keys, len));
+        }
+    }
+}
+
+#[test]
+fn as_much_memory_as_an_error_names_is_enough_to_open() {
+    for (len, buffers) in [
+        (30, Buffers::Elastic),
+        (300, Buffers::Elastic),
+        (300, Buffers::Paper),
+    ] {
+        let options = Options::new()
+            .capacity(256 << 20)
+            .buffers(buffers)
+            .partitions(4);
+        let pm = Arc::new(Heap::new(256 << 20).unwrap());
+        let map = Strings::open_on(pm.clone(), options.clone().memory(4 << 20)).unwrap();
+        fill(&map, len, 30_000);
+        map.crash();
+        let refused = Strings::open_on(pm.clone(), options.clone().memory(60_000));
+        let Err(Error::MemoryTooSmall { given, needed, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(
+            given == 60_000 && needed > given && needed < 4 << 20,
+            "{needed}"
+        );
+        opens_again(&pm, &options.memory(needed), (30_000, len));
+    }
 }

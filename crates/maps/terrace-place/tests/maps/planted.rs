@@ -1,27 +1,16 @@
 //! Each planted fault makes some check fail; without it the same checks pass.
 //!
-//! `cargo test -p terrace-place --features planted-faults --test planted`
-#![cfg(not(feature = "shuttle"))]
+//! `cargo test -p terrace-place --features planted-faults --test maps planted`
 
-#[path = "support/drive.rs"]
-#[allow(dead_code, reason = "as the model tests")]
-mod drive;
-#[path = "support/hostile.rs"]
-#[allow(dead_code, reason = "some wants are for other tests")]
-mod hostile;
-#[path = "support/toy.rs"]
-#[allow(dead_code, reason = "as the tests of small trees")]
-mod toy;
-
-use drive::Random;
-use hostile::{Hostile, Want};
-use std::process::{Command, Stdio};
+use crate::drive::Random;
+use crate::hostile::{Hostile, Want};
+use crate::toy::Toy;
+use std::process::Command;
 use terrace_place::{
     Art, Births, Budget, CLASSES, Engine, Fault, Heat, HeatPolicy, Histogram, Kind, Limit,
     Masstree, Memory, Node, NodeId, Order, PlacedTree, Placement, Plain, Policy, Sampling, Sought,
     Stepped, Steps, Tier, Verdict, View, plant,
 };
-use toy::Toy;
 
 const ALL: [Fault; 17] = [
     Fault::StaleList,
@@ -87,14 +76,14 @@ fn all_are_caught(faults: &[Fault], checks: &str) {
 fn passes(fault: Option<Fault>, checks: &str) -> bool {
     let number = fault.map_or(0, |f| f as u8);
     let me = std::env::current_exe().unwrap();
-    Command::new(me)
-        .args(["--exact", checks, "--ignored"])
+    let run = Command::new(me)
+        .args(["--exact", &format!("planted::{checks}"), "--ignored"])
         .env(VARIABLE, number.to_string())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .unwrap()
-        .success()
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(said.contains("running 1 test"), "{checks}: {said}");
+    run.status.success()
 }
 
 fn plant_what_is_told() {

@@ -1,11 +1,6 @@
 //! The concurrent map with real threads.
-#![cfg(not(feature = "shuttle"))]
 
-#[allow(dead_code, reason = "here all operations are on one key")]
-#[path = "support/linear.rs"]
-mod linear;
-
-use linear::{History, Op, State};
+use crate::linear::{History, Op, State};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

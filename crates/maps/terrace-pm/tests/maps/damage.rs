@@ -1,5 +1,4 @@
 //! Damaged files: what a flipped bit, a foreign or a newer file is answered with.
-#![cfg(not(feature = "shuttle"))]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Maps for one thread over two kinds of memory: answers are those of an ordered map whatever lies
 //! where, bytes stay within the limit, and what is hot comes to be fast.
-#![cfg(not(feature = "shuttle"))]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -65,13 +64,14 @@ fn plant() {}
 #[test]
 fn a_copy_that_stays_when_its_value_changes_is_caught() {
     let passes = |fault: &str| {
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "integers_are_those_of_an_ordered_map"])
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "place_one::integers_are_those_of_an_ordered_map"])
             .env(FAULT, fault)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status();
-        status.unwrap().success()
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(said.contains("running 1 test"), "{said}");
+        run.status.success()
     };
     assert!(passes("") && !passes("KeptCopy") && !passes("OldReturn"));
 }
@@ -553,8 +553,7 @@ fn a_map_over_little_slow_memory() {
 #[test]
 fn slow_memory_that_is_full_costs_no_answer_and_no_endless_work() {
     let me = std::env::current_exe().unwrap();
-    let script =
-        "trap '' XFSZ; ulimit -f 4096; exec \"$0\" --exact a_map_over_little_slow_memory --ignored";
+    let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" --exact place_one::a_map_over_little_slow_memory --ignored";
     let out = std::process::Command::new("sh")
         .args(["-c", script])
         .arg(me)

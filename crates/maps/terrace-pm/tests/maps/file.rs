@@ -1,8 +1,8 @@
 //! Maps in real files: killed processes, power losses, copies, damage, full and small.
-#![cfg(not(feature = "shuttle"))]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -262,6 +262,53 @@ fn one_process_at_a_time_and_no_copies_of_open_maps() {
     );
 }
 
+/// A copy with holes where there are zeros, as tools make when they restore.
+fn sparse_copy(from: &Path, to: &Path) {
+    let bytes = std::fs::read(from).unwrap();
+    let file = std::fs::File::create_new(to).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    for (i, page) in bytes.chunks(4096).enumerate() {
+        if page.iter().any(|byte| *byte != 0) {
+            file.write_all_at(page, i as u64 * 4096).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_file_with_holes_has_no_more_when_it_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let (closed, copy) = (
+        folder.path().join("closed.pm"),
+        folder.path().join("copy.pm"),
+    );
+    let options = || Options::new().memory(4 << 20).capacity(64 << 20);
+    let blocks = |path: &Path| {
+        let about = std::fs::metadata(path).unwrap();
+        (about.blocks() * 512, about.len())
+    };
+    let map = Map::open(&closed, options()).unwrap();
+    (0..2000).for_each(|key| map.put(key, key).unwrap());
+    map.close().unwrap();
+    drop(map);
+    sparse_copy(&closed, &copy);
+    let (had, len) = blocks(&copy);
+    assert!(had < len, "{had} bytes of {len}: the copy has holes");
+    let map = Map::open(&copy, options()).unwrap();
+    let (has, len) = blocks(&copy);
+    assert!(has >= len, "{has} bytes of {len} that are mapped");
+    assert_eq!(map.iter().count(), 2000);
+    // One that was only made long, too.
+    let long = folder.path().join("long.pm");
+    std::fs::File::create_new(&long)
+        .unwrap()
+        .set_len(32 << 20)
+        .unwrap();
+    let map = Map::open(&long, options()).unwrap();
+    let (has, len) = blocks(&long);
+    assert!(has >= len, "{has} bytes of {len} that are mapped");
+    map.put(1, 1).unwrap();
+}
+
 /// Signals interrupt what gives a file its blocks; on tmpfs that gives back what it had of the piece.
 #[test]
 fn signals_do_not_keep_a_file_from_growing() {
@@ -494,6 +541,26 @@ fn memory_that_is_too_small_says_what_is_needed() {
         panic!("{opened:?}");
     };
     assert!(given == 1000 && needed > 1000);
+}
+
+#[test]
+fn more_capacity_than_a_map_can_have_is_an_error_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("map.pm");
+    for capacity in [(128 << 30) + 1, 200 << 30, u64::MAX] {
+        let error = Map::open(&path, options().capacity(capacity)).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains(&capacity.to_string()) && said.contains("capacity"),
+            "{said}"
+        );
+        assert!(!path.exists());
+    }
+    // The more chunks there can be, the more is known of each.
+    Map::open(&path, options().memory(8 << 20).capacity(128 << 30))
+        .unwrap()
+        .put(1, 1)
+        .unwrap();
 }
 
 #[test]

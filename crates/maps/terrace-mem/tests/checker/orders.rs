@@ -1,12 +1,8 @@
 //! The concurrent map under a randomised scheduler: every history must be linearizable.
 //!
-//! `cargo test -p terrace-mem --features shuttle --test shuttle`
-#![cfg(feature = "shuttle")]
+//! `cargo test -p terrace-mem --features shuttle --test checker`
 
-#[path = "support/linear.rs"]
-mod linear;
-#[path = "support/scenes.rs"]
-mod scenes;
+use crate::scenes;
 
 const ROUNDS: usize = 3000;
 

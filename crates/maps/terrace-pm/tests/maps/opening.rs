@@ -1,5 +1,4 @@
 //! Many leaves and a long log are read by several threads, and what is opened is what was there.
-#![cfg(not(feature = "shuttle"))]
 
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
 //! Random operations against `BTreeMap`: all kinds of keys, all options, merges all the time, of the
 //! concurrent map by one thread.
-#![cfg(not(feature = "shuttle"))]
 
-#[path = "support/drive.rs"]
+#[path = "../support/drive.rs"]
 mod drive;
 #[cfg(feature = "concurrent")]
-#[path = "support/drive_concurrent.rs"]
+#[path = "../support/drive_concurrent.rs"]
 mod drive_concurrent;
 
 use drive::{TestKey, drive, drive_pair};

@@ -1,5 +1,4 @@
 //! The map against `BTreeMap`: random programs, reopened, with tiny and ordinary shapes, in every mode.
-#![cfg(not(feature = "shuttle"))]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -84,7 +84,7 @@ fn drive(options: Options, seed: u64, most: u32) {
         if round.is_multiple_of(100) {
             let lists = model.iter().map(|(k, v)| (k.clone(), &v[..]));
             assert!(map.lists().eq(lists.clone()) && map.lists().rev().eq(lists.rev()));
-            assert_eq!(map.len(), model.values().map(Vec::len).sum());
+            assert_eq!(map.len(), model.values().map(Vec::len).sum::<usize>());
             let from = "key 5".to_string();
             let tail = model
                 .range(from.clone()..)

@@ -1,7 +1,4 @@
 //! What is done with no latch held, and what is not done without one (rules 14 and 15).
-#![cfg(not(feature = "shuttle"))]
-
-mod hooked;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -9,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hooked::Hooked;
+use crate::hooked::Hooked;
 use terrace_pm::faults::{Planted, plant};
 use terrace_pm::pm::{Count, Pm, Sim};
 use terrace_pm::{Options, PmMap};

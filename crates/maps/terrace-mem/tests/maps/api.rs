@@ -1,6 +1,6 @@
 //! What the documentation promises beyond the behaviour of a `BTreeMap`.
 
-#[path = "support/like_std.rs"]
+#[path = "../support/like_std.rs"]
 mod like_std;
 
 use std::collections::BTreeMap;

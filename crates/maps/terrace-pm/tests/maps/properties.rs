@@ -1,5 +1,4 @@
 //! Whatever is done to a map, it holds what a `BTreeMap` holds; what fails is made smaller by proptest.
-#![cfg(not(feature = "shuttle"))]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,8 +1,7 @@
 //! Maps over two kinds of memory: answers are those of an ordered map whatever lies where, bytes
 //! stay within the limit, and what is hot comes to be fast.
-#![cfg(not(feature = "shuttle"))]
 
-#[path = "support/drive_place.rs"]
+#[path = "../support/drive_place.rs"]
 mod drive_place;
 
 use std::collections::BTreeMap;
@@ -72,17 +71,18 @@ fn plant() {}
 #[test]
 fn planted_faults_are_caught() {
     let passes = |fault: &str, test: &str| {
-        let status = std::process::Command::new(std::env::current_exe().unwrap())
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])
             .env(FAULT, fault)
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .status();
-        status.unwrap().success()
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(said.contains("running 1 test"), "{test}: {said}");
+        run.status.success()
     };
     for (fault, test) in [
-        ("StaleCopy", "integers_are_those_of_an_ordered_map"),
-        ("ShortMove", "every_stage_goes_to_either_memory"),
+        ("StaleCopy", "place::integers_are_those_of_an_ordered_map"),
+        ("ShortMove", "place::every_stage_goes_to_either_memory"),
     ] {
         assert!(passes("", test), "{test} must pass without a fault");
         assert!(!passes(fault, test), "{fault} was not caught");
@@ -579,8 +579,7 @@ fn a_map_over_little_slow_memory() {
 fn slow_memory_that_is_full_costs_no_answer_and_no_endless_work() {
     let me = std::env::current_exe().unwrap();
     // Blocks of 512 bytes: 2 MiB. A file that would be longer is an error then, and no signal.
-    let script =
-        "trap '' XFSZ; ulimit -f 4096; exec \"$0\" --exact a_map_over_little_slow_memory --ignored";
+    let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" --exact place::a_map_over_little_slow_memory --ignored";
     let out = std::process::Command::new("sh")
         .args(["-c", script])
         .arg(me)
@@ -607,7 +606,11 @@ fn bytes_by_chance_are_operations_on_all_kinds() {
 fn updates_do_not_exceed_the_limit() {
     let me = std::env::current_exe().unwrap();
     let out = std::process::Command::new(me)
-        .args(["--exact", "updates_alone_in_their_process", "--ignored"])
+        .args([
+            "--exact",
+            "place::updates_alone_in_their_process",
+            "--ignored",
+        ])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&out.stdout);

@@ -13,8 +13,12 @@ mod learns;
 mod manners;
 mod masstree;
 mod owned;
+mod panics;
+#[cfg(feature = "planted-faults")]
+mod planted;
 mod refused;
 mod reports;
+mod sizes;
 mod small;
 
 use drive::{Mix, drive};

@@ -1,7 +1,7 @@
 //! The tree under a randomised scheduler, with the engine at work: every history must be
 //! linearizable, and no rule broken at the end.
 //!
-//! `cargo test -p terrace-place --features shuttle --test shuttle`
+//! `cargo test -p terrace-place --features shuttle --test checker`
 
 #[path = "support/hostile.rs"]
 #[allow(dead_code, reason = "some wants are for other tests")]

@@ -1,12 +1,7 @@
 //! What concerns several keys of the concurrent map at once: its ends, all of it, many entries in
 //! order.
-#![cfg(not(feature = "shuttle"))]
 
-#[allow(dead_code, reason = "here most operations are on no key")]
-#[path = "support/linear.rs"]
-mod linear;
-
-use linear::{History, Op, State};
+use crate::linear::{History, Op, State};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,0 +1,11 @@
+//! Maps in simulated memory and in real files: answers, limits, damage, latches, what opening finds.
+#![cfg(not(feature = "shuttle"))]
+
+mod damage;
+mod file;
+mod full;
+mod hooked;
+mod latches;
+mod model;
+mod opening;
+mod properties;
