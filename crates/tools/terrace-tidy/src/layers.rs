@@ -29,6 +29,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("terrace-metrics", &["terrace"]),
     ("terrace-view", &["terrace", "terrace-metrics"]),
+    (
+        "terrace-ffi",
+        &["terrace", "terrace-base", "terrace-metrics"],
+    ),
     ("terrace-bench", &[]),
     (
         "terrace-cli",
