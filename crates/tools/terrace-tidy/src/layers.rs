@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "terrace-ffi",
         &["terrace", "terrace-base", "terrace-metrics"],
     ),
+    ("terrace-c", &["terrace-ffi"]),
     ("terrace-bench", &[]),
     (
         "terrace-cli",
