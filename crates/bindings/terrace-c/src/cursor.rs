@@ -17,10 +17,6 @@ pub struct terrace_cursor {
     _never: [u8; 0],
 }
 
-/// The first byte of the first record in a window.
-#[allow(dead_code, reason = "for C")]
-pub const TERRACE_WINDOW_HEAD: usize = 4;
-
 pub(crate) fn low<'a>(end: *const terrace_slice) -> Result<End<'a>> {
     let end = borrowed(end).map(|end| key(*end)).transpose()?;
     Ok(end.map_or(Bound::Unbounded, Bound::Included))

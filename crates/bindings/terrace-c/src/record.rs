@@ -11,8 +11,8 @@ use crate::raw::{
 use crate::status::{terrace_error, terrace_status};
 use crate::structure::terrace_map;
 
-/// The length that terrace_get_into says where there is no value.
-pub const TERRACE_NONE: usize = usize::MAX;
+/// The length of no value. C has it in the tail of the header.
+pub(crate) const TERRACE_NONE: usize = usize::MAX;
 
 /// Ways to change a value by what is there.
 #[allow(dead_code, reason = "C says it in numbers")]

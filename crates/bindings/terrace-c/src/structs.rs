@@ -30,8 +30,8 @@ pub enum terrace_choice {
     TERRACE_NO = 2,
 }
 
-/// As fast as it goes; for rates, which else are bytes a second, or 0 for so slow that others hardly notice.
-pub const TERRACE_FAST: u64 = u64::MAX;
+/// As fast as it goes, as a rate. C has it in the tail of the header.
+pub(crate) const TERRACE_FAST: u64 = u64::MAX;
 
 /// Hears how far long work has come, some hundred times at most and on the calling thread. `work` is a word as
 /// "backup". Answers 0 to go on, anything else to cancel, where that is possible. It must not unwind or longjmp.

@@ -72,6 +72,13 @@ fn header() -> String {
             .map(String::from)
             .to_vec(),
         no_includes: true,
+        // Functions take these as numbers, so that any number is an error and nothing worse.
+        export: cbindgen::ExportConfig {
+            include: ["terrace_durability", "terrace_choice", "terrace_merge_kind"]
+                .map(String::from)
+                .to_vec(),
+            ..Default::default()
+        },
         enumeration: cbindgen::EnumConfig {
             prefix_with_name: false,
             ..Default::default()

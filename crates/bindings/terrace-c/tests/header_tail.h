@@ -1,3 +1,12 @@
+/* As fast as it goes; for rates, which else are bytes a second, or 0 for so slow that others hardly notice. */
+#define TERRACE_FAST UINT64_MAX
+/* The length that terrace_get_into says where there is no value. */
+#define TERRACE_NONE SIZE_MAX
+/* The first byte of the first record in a window. */
+#define TERRACE_WINDOW_HEAD 4
+/* The age of a snapshot that is made now. */
+#define TERRACE_NOW 0
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -13,7 +13,7 @@ use crate::enter::{database, database_clone, database_long};
 use crate::failure::{Failure, Result};
 use crate::handles;
 use crate::object::Object;
-use crate::shared::{Shared, guarded};
+use crate::shared::{Shared, dropped_by_a_panic, guarded};
 
 pub(crate) fn json(of: &impl Serialize) -> Result<String> {
     serde_json::to_string(of).map_err(|e| Failure::invalid(e.to_string()))
@@ -55,7 +55,8 @@ pub fn open(path: impl AsRef<Path>, options: Options, read_only: bool) -> Result
 
 /// Closes a database and all that was opened through it: waits for calls that are under way, makes a last
 /// checkpoint. The directory is free when it returns, but for calls with callbacks that are under way: they
-/// hold it until they end. Closing twice is nothing.
+/// hold it until they end. Closing twice is nothing. After a panic no checkpoint is made: what was acknowledged
+/// is in the log.
 ///
 /// # Errors
 /// When the last checkpoint could not be made; it is closed all the same, and nothing is lost.
@@ -68,6 +69,10 @@ pub fn close(db: u64) -> Result<()> {
         return Ok(());
     };
     handles::empty(&shared);
+    if shared.home.is_broken() {
+        dropped_by_a_panic(db);
+        return Ok(());
+    }
     guarded(|| {
         // From now on calls that go on are refused, and that is because it is closed.
         shared.home.closes();

@@ -4,7 +4,7 @@
 //! engine is touched, not even dropped, as its threads are not there. After a panic nobody is let in again.
 
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -75,6 +75,11 @@ impl Home {
         }
     }
 
+    /// Whether a call has panicked.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
     /// From now on what the engine refuses is refused because it is closed.
     pub fn closes(&self) {
         self.closing.store(true, Ordering::SeqCst);
@@ -116,6 +121,17 @@ pub fn guarded<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
             .or_else(|| panic.downcast_ref::<String>().cloned());
         Err(Failure::defect(text.as_deref().unwrap_or("a panic")))
     })
+}
+
+/// Drops something as a panic would: a database makes no last checkpoint then, as nobody knows what was left half
+/// done. What was acknowledged is in its log.
+pub fn dropped_by_a_panic<T>(of: T) {
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        let _of = of;
+        resume_unwind(Box::new(()));
+    }));
+    // That is what it was to do.
+    let _ = unwound;
 }
 
 impl Shared {

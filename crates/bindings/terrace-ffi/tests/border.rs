@@ -247,6 +247,12 @@ fn a_panic_is_a_failure_and_nobody_is_let_in_again_until_it_is_opened_anew() {
         assert_eq!(kind(map::get(home.tree, b"k")), Some(Kind::Defect));
         assert_eq!(kind(database::sync(home.db)), Some(Kind::Defect));
         database::close(home.db).unwrap();
+        // Nothing is made durable of what the panic may have left half done: the log is replayed.
+        let path = home.dir.path().join("db");
+        assert_eq!(
+            kind(database::open(path, options(), true)),
+            Some(Kind::NotClosed)
+        );
         let again = database::open(home.dir.path().join("db"), options(), false).unwrap();
         let tree = structure(again, "tree");
         assert_eq!(map::get(tree, b"k").unwrap().unwrap(), b"1");

@@ -1,3 +1,3 @@
 module tour
 
-go 1.19
+go 1.21

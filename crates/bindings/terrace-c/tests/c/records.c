@@ -97,7 +97,7 @@ static void all_of(terrace_map *map) {
     OK(terrace_compare_and_set(map, TERRACE_STR("dave"), &after, NULL, 0, NULL, E));
     CHECK(has(map, "dave", NULL));
     OK(terrace_map_estimate(map, &records, E));
-    CHECK(records == 5);
+    CHECK(records > 0 && records < 10);
 }
 
 int main(int count, char **arguments) {
