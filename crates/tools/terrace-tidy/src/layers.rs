@@ -29,6 +29,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("terrace-metrics", &["terrace"]),
     ("terrace-view", &["terrace", "terrace-metrics"]),
+    (
+        "terrace-ffi",
+        &["terrace", "terrace-base", "terrace-metrics"],
+    ),
+    ("terrace-c", &["terrace-ffi"]),
     ("terrace-bench", &[]),
     (
         "terrace-cli",

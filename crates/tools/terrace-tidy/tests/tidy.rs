@@ -112,6 +112,13 @@ fn code_without_its_reason_is_found() {
     let text = format!("//! A file.\n/// Doc.\npub {DANGER} fn f() {{}}\n");
     let said = planted(name, "crates/engine/terrace-pages/src/new.rs", &text);
     assert_eq!(said.len(), 1, "{said:?}");
+    // Names that are ours are given out without one, and others are not.
+    for (exported, complaints) in [("terrace_f", 0), ("malloc", 1)] {
+        let text =
+            format!("//! A file.\n#[{DANGER}(no_mangle)]\npub extern \"C\" fn {exported}() {{}}\n");
+        let said = planted(name, "crates/engine/terrace-pages/src/new.rs", &text);
+        assert_eq!(said.len(), complaints, "{said:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,19 @@
+//! Terrace for C: `include/terrace.h` is made of these files, docs/c.md is the guide.
+//!
+//! Handles are pointers that nobody may look into: they carry the number of a handle of `terrace-ffi`, so a
+//! closed one is an error. What C hands over is looked at in `raw.rs` and `structs.rs` alone.
+
+mod backup;
+mod batch;
+mod cursor;
+mod database;
+mod error;
+mod load;
+mod options;
+mod raw;
+mod record;
+mod snapshot;
+mod status;
+mod structs;
+mod structure;
+mod transaction;

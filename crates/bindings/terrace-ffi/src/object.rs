@@ -1,0 +1,36 @@
+//! What handles name.
+
+use std::sync::Arc;
+
+use terrace::{
+    Batch, Database, Follower, IndexHandle, Loader, Map, Snapshot, SnapshotMap, Transaction,
+};
+use terrace_base::sync::Mutex;
+
+use crate::shared::Shared;
+use crate::window::Cursor;
+
+/// What a handle names.
+pub enum Object {
+    Database(Database, Arc<Shared>),
+    Map(Map),
+    Index(IndexHandle),
+    Snapshot(Snapshot, Arc<Shared>),
+    SnapshotMap(SnapshotMap),
+    Batch(Mutex<Option<Batch>>),
+    Cursor(Box<Mutex<Cursor>>),
+    Transaction(Box<Mutex<Option<Transaction>>>, Access),
+    Loader(Box<Mutex<Option<Loader>>>),
+    Follower(Mutex<Option<Follower>>),
+}
+
+/// What may be done with a transaction, and who ends it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads and writes; committed by its user.
+    ByHand,
+    /// Reads and writes, for one attempt.
+    Lent,
+    /// Reads, for one attempt.
+    Reads,
+}
