@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("terrace-metrics", &["terrace"]),
     ("terrace-view", &["terrace", "terrace-metrics"]),
+    ("terrace-serve", &["terrace"]),
     ("terrace-bench", &[]),
     (
         "terrace-cli",
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "terrace-place",
             "terrace-pm",
             "terrace-pm-bench",
+            "terrace-serve",
             "terrace-view",
         ],
     ),

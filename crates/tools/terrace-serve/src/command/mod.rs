@@ -1,0 +1,20 @@
+//! The commands.
+
+pub mod admin;
+pub mod args;
+pub mod bits;
+pub mod call;
+pub mod client;
+pub mod config;
+pub mod connection;
+pub mod hashes;
+pub mod info;
+pub mod introspect;
+pub mod keys;
+pub mod lists;
+pub mod pubsub;
+pub mod scan;
+pub mod sets;
+pub mod sorted;
+pub mod strings;
+pub mod table;
