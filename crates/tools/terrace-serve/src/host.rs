@@ -133,8 +133,13 @@ pub struct Host {
     pub sync_failed: AtomicBool,
     /// Who listens to what is published.
     pub channels: crate::channels::Channels,
+    /// Scripts by their names.
+    pub scripts: Mutex<BTreeMap<String, Arc<[u8]>>>,
     next_slow: AtomicU64,
 }
+
+/// Scripts that are kept; Redis keeps all until it is told otherwise, so it is many.
+const MOST_SCRIPTS: usize = 10_000;
 
 /// Seconds since 1970.
 pub fn seconds() -> u64 {
@@ -180,6 +185,7 @@ impl Host {
             last_save: AtomicU64::new(seconds()),
             sync_failed: AtomicBool::new(false),
             channels: crate::channels::Channels::default(),
+            scripts: Mutex::default(),
             next_slow: AtomicU64::new(0),
             options,
         }
@@ -224,6 +230,15 @@ impl Host {
         let mut all = locked(&self.slow);
         all.push_front(slow);
         all.truncate(self.settings.slow_kept.load(Ordering::Relaxed));
+    }
+
+    /// Keeps a script for those who call it by its name.
+    #[cfg(feature = "lua")]
+    pub fn keep_script(&self, name: String, source: Arc<[u8]>) {
+        let mut scripts = locked(&self.scripts);
+        if scripts.len() < MOST_SCRIPTS || scripts.contains_key(&name) {
+            scripts.entry(name).or_insert(source);
+        }
     }
 
     /// Asks everybody to stop.

@@ -21,6 +21,8 @@ mod planted;
 #[doc(hidden)]
 pub mod proto;
 mod random;
+#[cfg(feature = "lua")]
+mod script;
 mod session;
 mod signals;
 mod stop;
@@ -29,7 +31,7 @@ mod syncs;
 mod text;
 
 pub use command::table::{COMMANDS, Command, NOT_THERE};
-pub use net::server::{Clock, Server};
+pub use net::server::{Clock, Server, wall_clock};
 pub use options::{AppendFsync, ServeOptions};
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]

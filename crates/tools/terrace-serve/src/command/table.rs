@@ -69,6 +69,15 @@ pub enum Does {
     Watch,
     /// The same.
     Unwatch,
+    /// The same: scripts, by their text or their name, which may write or not.
+    Eval {
+        /// Whether the script is named.
+        by_name: bool,
+        /// Whether it may write.
+        writes: bool,
+    },
+    /// The same.
+    Script,
     /// What needs the table itself.
     Command,
     /// The same.
@@ -152,6 +161,8 @@ const LIST_EDIT: &str = "reads and rewrites the list up to the element: slow in 
 const RANK: &str = "counts the members before it: slow in the middle of large sets";
 const ORDER: &str =
     "the order of what comes out is another one, as for any order that Redis leaves open";
+
+const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, and undone; may run again from its beginning";
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -312,6 +323,12 @@ pub const COMMANDS: &[Command] = &[
     own("discard", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "2.0.0", "", Does::Discard),
     own("watch", -2, APART | NOT_QUEUED | NO_SCRIPT, ALL, "transactions", "2.2.0", "", Does::Watch),
     own("unwatch", 1, APART | NO_SCRIPT, NONE, "transactions", "2.2.0", "", Does::Unwatch),
+    // Scripts.
+    own("eval", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: false, writes: true }),
+    own("evalsha", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: true, writes: true }),
+    own("eval_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: false, writes: false }),
+    own("evalsha_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: true, writes: false }),
+    own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none", Does::Script),
     // Channels.
     c("subscribe", -2, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::subscribe),
     c("unsubscribe", -1, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::unsubscribe),

@@ -39,9 +39,12 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-fn wall_clock() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+/// The clock of the operating system.
+pub fn wall_clock() -> Clock {
+    Box::new(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+    })
 }
 
 fn failed(what: &str, error: std::io::Error) -> Error {
@@ -58,7 +61,7 @@ impl Server {
     /// # Errors
     /// Options that are not safe or not possible, addresses that cannot be listened on, those of the database.
     pub fn start(db: Database, options: ServeOptions) -> Result<Server> {
-        Server::start_with(db, options, Box::new(wall_clock), Vec::new())
+        Server::start_with(db, options, wall_clock(), Vec::new())
     }
 
     /// [`Server::start`] with a clock of one's own, and sockets that listen already.

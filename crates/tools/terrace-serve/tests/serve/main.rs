@@ -2,6 +2,10 @@
 
 mod client;
 mod differential;
+mod documents;
+mod limits;
 mod oracle;
 mod random_commands;
+mod scripts;
+mod together;
 mod whole;
