@@ -78,7 +78,7 @@ fn make() -> mlua::Result<Lua> {
         globals.raw_set(gone, Value::Nil)?;
     }
     let redis = lua.create_table()?;
-    let sha1 = |_: &Lua, text: mlua::String| Ok(name(&text.as_bytes()));
+    let sha1 = |_: &Lua, text: mlua::LuaString| Ok(name(&text.as_bytes()));
     redis.set("sha1hex", lua.create_function(sha1)?)?;
     for (level, number) in [
         ("LOG_DEBUG", 0),
@@ -98,7 +98,7 @@ fn make() -> mlua::Result<Lua> {
     )?;
     json.set(
         "decode",
-        lua.create_function(|lua, text: mlua::String| {
+        lua.create_function(|lua, text: mlua::LuaString| {
             let value = serde_json::from_slice(&text.as_bytes());
             decode(lua, &value.map_err(mlua::Error::external)?)
         })?,
@@ -291,7 +291,7 @@ fn run_in(
     let compiled = lua.load(source).set_name("@user_script").into_function();
     let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
     let begun = Instant::now();
-    let limit = move |_: &Lua, _: &mlua::Debug| match begun.elapsed() > LONGEST {
+    let limit = move |_: &Lua, _: &mlua::debug::Debug| match begun.elapsed() > LONGEST {
         true => Err(mlua::Error::runtime(
             "the script runs for too long; nothing of it has happened",
         )),

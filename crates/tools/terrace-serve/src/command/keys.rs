@@ -1,5 +1,6 @@
 //! Keys, whatever they hold.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::args::integer;
@@ -315,15 +316,22 @@ fn copied(c: &mut Call, head: &Head, text: &[u8], to: &[u8], replaces: bool) -> 
 
 /// Tells `f` all keys that live, until it breaks.
 fn each_key(c: &Call, f: &mut dyn FnMut(&[u8], &Head) -> ControlFlow<()>) -> Run {
+    let mut tell = |key: &[u8], value: &[u8]| match Head::decode(value) {
+        Some((head, _)) if head.expires.is_none_or(|at| at > c.work.now) => f(key, &head),
+        _ => ControlFlow::Continue(()),
+    };
+    let staged: HashMap<&[u8], Option<&[u8]>> = c.work.staged().collect();
+    for (key, value) in &staged {
+        if value.is_some_and(|value| tell(key, value).is_break()) {
+            return Ok(());
+        }
+    }
     let Some(table) = c.work.heads_table() else {
         return Ok(());
     };
     for record in table.iter()? {
         let (key, value) = record?;
-        if let Some((head, _)) = Head::decode(&value)
-            && head.expires.is_none_or(|at| at > c.work.now)
-            && f(&key, &head).is_break()
-        {
+        if !staged.contains_key(key.as_slice()) && tell(&key, &value).is_break() {
             break;
         }
     }

@@ -3,6 +3,7 @@
 mod client;
 mod differential;
 mod documents;
+mod killed;
 mod limits;
 mod oracle;
 mod random_commands;

@@ -150,7 +150,6 @@ const KEYS: &[&str] = &[
     "ZADD K D F",
     "SADD K F",
     "SWAPDB 0 1",
-    "OBJECT REFCOUNT K",
     "TTL n9",
     "SETRANGE K 3 V",
     "GETDEL K",

@@ -4,6 +4,9 @@
 //! group; a group whose batch fails runs again command by command, so that each answer is its own. An event loop
 //! waits for nothing here: what would wait goes to the pool with all that comes behind it.
 
+mod scripts;
+mod transactions;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,7 +20,7 @@ use crate::line::{Blocked, Line};
 use crate::options::AppendFsync;
 use crate::planted::{Fault, planted};
 use crate::proto::parse::{Parsed, Span};
-use crate::session::{Answers, Multi, Queued};
+use crate::session::Answers;
 use crate::signals::Waiter;
 use crate::stop::{Run, Stop, told};
 use crate::store::work::Work;
@@ -346,6 +349,8 @@ impl Dispatcher {
                 break;
             }
             let part = &arg[..arg.len().min(128 - said)];
+            // As Redis, up to a zero byte.
+            let part = part.split(|b| *b == 0).next().unwrap_or_default();
             text += &format!("'{}' ", String::from_utf8_lossy(part));
             said += part.len();
         }
@@ -428,28 +433,6 @@ impl Dispatcher {
         }
     }
 
-    fn queue(&self, line: &mut Line, args: &Args, i: usize) {
-        let Some(multi) = &mut line.session.multi else {
-            return;
-        };
-        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
-        for arg in args.from(0) {
-            let from = bytes.len() as u32;
-            bytes.extend_from_slice(arg);
-            spans.push((from, bytes.len() as u32));
-        }
-        multi.queue.push(Queued {
-            command: i,
-            bytes,
-            spans,
-        });
-        line.session
-            .info
-            .queued
-            .store(multi.queue.len() as u64 + 1, Ordering::Relaxed);
-        line.out.simple("QUEUED");
-    }
-
     /// Runs a command of the table; an error for the client is its answer, and is told besides.
     fn run(&self, line: &mut Line, work: &mut Work, args: &Args, command: &Command) -> Run {
         let mark = line.out.bytes.len();
@@ -495,9 +478,9 @@ impl Dispatcher {
             Does::Run(run) => run(&mut call),
             Does::Command => introspect::command(&mut call, &self.table),
             Does::Info => info::info(&mut call, &self.names),
-            Does::Multi => multi(&mut call),
-            Does::Discard => discard(&mut call),
-            Does::Watch => watch(&mut call),
+            Does::Multi => transactions::multi(&mut call),
+            Does::Discard => transactions::discard(&mut call),
+            Does::Watch => transactions::watch(&mut call),
             Does::Unwatch => {
                 connection::unwatch_all(&mut call);
                 call.out.ok();
@@ -506,283 +489,6 @@ impl Dispatcher {
             // They are run by who has the line.
             Does::Exec | Does::Eval { .. } | Does::Script => Ok(()),
         }
-    }
-
-    /// `EXEC`: everything of the transaction as one batch.
-    fn exec(&self, line: &mut Line, work: &mut Work) -> Run {
-        let Some(multi) = line.session.multi.take() else {
-            line.out.error("ERR EXEC without MULTI");
-            return Ok(());
-        };
-        let mark = line.out.bytes.len();
-        let (db, third) = (line.session.db, line.out.third);
-        line.session.in_exec = true;
-        work.whole = true;
-        let ran = self.exec_queue(line, work, &multi);
-        work.whole = false;
-        line.session.in_exec = false;
-        let again = matches!(ran, Err(Stop::Miss | Stop::Busy | Stop::Alone));
-        if again {
-            // Nothing of it has happened; what it has chosen for the client neither.
-            line.session.multi = Some(multi);
-            line.session.select(db);
-            line.out.third = third;
-            line.out.bytes.truncate(mark);
-            work.forget();
-            return ran;
-        }
-        line.session.info.queued.store(0, Ordering::Relaxed);
-        let watched = std::mem::take(&mut line.session.watched);
-        connection::forget_watched(&work.signals, watched);
-        Ok(())
-    }
-
-    fn exec_queue(&self, line: &mut Line, work: &mut Work, multi: &Multi) -> Run {
-        if multi.refused {
-            line.out
-                .error("EXECABORT Transaction discarded because of previous errors.");
-            return Ok(());
-        }
-        let mut flags = 0;
-        let mut keys: Vec<&[u8]> = Vec::new();
-        for queued in &multi.queue {
-            let command = &COMMANDS[queued.command];
-            flags |= command.flags;
-            // Where databases are changed in between, keys mean something else.
-            if command.name == "select" {
-                flags |= table::ALONE;
-            }
-            let args = Args::new(&queued.bytes, &queued.spans);
-            keys.extend(
-                table::key_places(command, &args)
-                    .into_iter()
-                    .map(|i| args.at(i)),
-            );
-        }
-        if flags & table::LONG != 0 && !work.waits {
-            return Err(Stop::Miss);
-        }
-        if flags & table::ALONE != 0 && !work.is_alone() {
-            return Err(Stop::Alone);
-        }
-        work.lock(keys.into_iter())?;
-        if self.watched_changed(line, work)? {
-            line.out.null_array();
-            return Ok(());
-        }
-        line.out.array(multi.queue.len());
-        for queued in &multi.queue {
-            let command = &COMMANDS[queued.command];
-            let args = Args::new(&queued.bytes, &queued.spans);
-            // What it did before stays, whatever becomes of the next one.
-            work.mark();
-            if let Some(refusal) = self.refusal(line, command, &args) {
-                line.out.error(&refusal);
-                continue;
-            }
-            match self.run(line, work, &args, command) {
-                Ok(()) | Err(Stop::Reply(_)) => {}
-                Err(Stop::Wait(wait)) => {
-                    work.take_back();
-                    match wait.array {
-                        true => line.out.null_array(),
-                        false => line.out.null(),
-                    }
-                }
-                Err(stop) => return Err(stop),
-            }
-            self.count(queued.command);
-        }
-        Ok(())
-    }
-
-    fn watched_changed(&self, line: &mut Line, work: &mut Work) -> Run<bool> {
-        let watched = &line.session.watched;
-        if planted(Fault::WatchByValue) {
-            for ((place, _), old) in watched.places.iter().zip(&watched.values) {
-                work.head(&place.1)?;
-                if work.text() != old.as_slice() {
-                    return Ok(true);
-                }
-            }
-            return Ok(false);
-        }
-        let expired = |expires: &Option<u64>| expires.is_some_and(|at| at <= work.now);
-        let any_expired = watched.places.iter().any(|(_, expires)| expired(expires));
-        Ok(watched.watch.is_changed() || any_expired)
-    }
-
-    /// `EVAL` and its family: the commands of a script see and do everything at one instant.
-    #[cfg(feature = "lua")]
-    fn eval(
-        &self,
-        line: &mut Line,
-        work: &mut Work,
-        args: &Args,
-        by_name: bool,
-        writes: bool,
-    ) -> Run {
-        let Some(keys) = crate::text::parse_i64(args.at(2)) else {
-            return crate::stop::refuse(crate::stop::NOT_INTEGER);
-        };
-        let Ok(keys) = usize::try_from(keys) else {
-            return crate::stop::refuse("ERR Number of keys can't be negative");
-        };
-        if keys > args.len() - 3 {
-            return crate::stop::refuse("ERR Number of keys can't be greater than number of args");
-        }
-        let source = match by_name {
-            true => {
-                let name = String::from_utf8_lossy(args.at(1)).to_ascii_lowercase();
-                match locked(&self.host.scripts).get(&name).cloned() {
-                    Some(source) => source,
-                    None => {
-                        return crate::stop::refuse(
-                            "NOSCRIPT No matching script. Please use EVAL.",
-                        );
-                    }
-                }
-            }
-            false => {
-                let name = crate::script::name(args.at(1));
-                let source: Arc<[u8]> = args.at(1).into();
-                self.host.keep_script(name, source.clone());
-                source
-            }
-        };
-        let names: Vec<&[u8]> = args.from(3).take(keys).collect();
-        let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
-        let (db, third) = (line.session.db, line.out.third);
-        let was_inside = std::mem::replace(&mut line.session.in_exec, true);
-        let mut stopped = None;
-        let mut answer = crate::proto::reply::Reply {
-            third,
-            ..Default::default()
-        };
-        let ran = crate::script::run(&source, &names, &arguments, &mut answer, &mut |words| {
-            if stopped.is_some() {
-                return None;
-            }
-            let own = std::mem::take(&mut line.out);
-            let ran = self.called(line, work, words, writes);
-            let said = std::mem::replace(&mut line.out, own);
-            match ran {
-                Ok(()) | Err(Stop::Reply(_)) => Some(said.bytes),
-                Err(Stop::Wait(wait)) => {
-                    work.take_back();
-                    Some(if wait.array {
-                        b"*-1\r\n".to_vec()
-                    } else {
-                        b"$-1\r\n".to_vec()
-                    })
-                }
-                Err(stop) => {
-                    stopped = Some(stop);
-                    None
-                }
-            }
-        });
-        line.session.in_exec = was_inside;
-        line.session.select(db);
-        work.db = db;
-        if let Some(stop) = stopped {
-            return Err(stop);
-        }
-        // What its commands did stays, whatever became of the script.
-        work.settle();
-        match ran {
-            Ok(()) => line.out.raw(&answer.bytes),
-            Err(text) => return crate::stop::refuse(text),
-        }
-        Ok(())
-    }
-
-    /// A command that a script calls.
-    #[cfg(feature = "lua")]
-    fn called(&self, line: &mut Line, work: &mut Work, words: &[Vec<u8>], writes: bool) -> Run {
-        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
-        for word in words {
-            let from = bytes.len() as u32;
-            bytes.extend_from_slice(word);
-            spans.push((from, bytes.len() as u32));
-        }
-        let args = Args::new(&bytes, &spans);
-        let Some(i) = self.table.find(args.at(0)) else {
-            line.out
-                .error("ERR Unknown Redis command called from script");
-            return Ok(());
-        };
-        let command = &COMMANDS[i];
-        if command.flags & table::NO_SCRIPT != 0 || matches!(command.does, Does::Eval { .. }) {
-            line.out
-                .error("ERR This Redis command is not allowed from script");
-            return Ok(());
-        }
-        if !table::takes(command, args.len()) {
-            line.out
-                .error("ERR Wrong number of args calling Redis command from script");
-            return Ok(());
-        }
-        if command.flags & table::W != 0 && !writes {
-            line.out
-                .error("ERR Write commands are not allowed from read-only scripts.");
-            return Ok(());
-        }
-        if command.flags & table::LONG != 0 && !work.waits {
-            return Err(Stop::Miss);
-        }
-        if let Some(refusal) = self.refusal(line, command, &args) {
-            line.out.error(&refusal);
-            return Ok(());
-        }
-        work.mark();
-        self.count(i);
-        self.run(line, work, &args, command)
-    }
-
-    /// `SCRIPT`.
-    #[cfg(feature = "lua")]
-    fn script(&self, line: &mut Line, args: &Args) -> Run {
-        let out = &mut line.out;
-        match () {
-            () if args.is(1, "LOAD") && args.len() == 3 => {
-                let name = crate::script::name(args.at(2));
-                self.host.keep_script(name.clone(), args.at(2).into());
-                out.bulk(name);
-            }
-            () if args.is(1, "EXISTS") && args.len() > 2 => {
-                let scripts = locked(&self.host.scripts);
-                out.array(args.len() - 2);
-                for name in args.from(2) {
-                    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                    out.number(i64::from(scripts.contains_key(&name)));
-                }
-            }
-            () if args.is(1, "FLUSH") => {
-                locked(&self.host.scripts).clear();
-                out.ok();
-            }
-            () if args.is(1, "KILL") => {
-                return crate::stop::refuse("NOTBUSY No scripts in execution right now.");
-            }
-            () => {
-                let name = String::from_utf8_lossy(args.at(1));
-                return crate::stop::refuse(format!(
-                    "ERR unknown subcommand or wrong number of arguments for '{name}'. Try SCRIPT HELP."
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    #[cfg(not(feature = "lua"))]
-    fn eval(&self, _: &mut Line, _: &mut Work, _: &Args, _: bool, _: bool) -> Run {
-        crate::stop::refuse("ERR scripts are not built into this server (feature `lua`)")
-    }
-
-    #[cfg(not(feature = "lua"))]
-    fn script(&self, _: &mut Line, _: &Args) -> Run {
-        crate::stop::refuse("ERR scripts are not built into this server (feature `lua`)")
     }
 
     fn count(&self, command: usize) {
@@ -868,51 +574,6 @@ impl Dispatcher {
         pubsub::leave_all(&mut line.session, &self.host);
         locked(&self.host.clients).remove(&line.session.id);
     }
-}
-
-fn multi(c: &mut Call) -> Run {
-    if c.session.multi.is_some() {
-        return crate::stop::refuse("ERR MULTI calls can not be nested");
-    }
-    c.session.multi = Some(Multi::default());
-    c.session.info.queued.store(1, Ordering::Relaxed);
-    c.out.ok();
-    Ok(())
-}
-
-fn discard(c: &mut Call) -> Run {
-    if c.session.multi.take().is_none() {
-        return crate::stop::refuse("ERR DISCARD without MULTI");
-    }
-    c.session.info.queued.store(0, Ordering::Relaxed);
-    connection::unwatch_all(c);
-    c.out.ok();
-    Ok(())
-}
-
-/// The caller holds the keys.
-fn watch(c: &mut Call) -> Run {
-    if c.session.multi.is_some() {
-        return crate::stop::refuse("ERR WATCH inside MULTI is not allowed");
-    }
-    for key in c.args.from(1) {
-        let head = c.work.head(key)?;
-        let place = (c.work.db as u8, key.to_vec());
-        let watched = &mut c.session.watched;
-        if watched.places.iter().any(|(known, _)| *known == place) {
-            continue;
-        }
-        c.work.signals.watch(place.clone(), &watched.watch);
-        watched
-            .places
-            .push((place, head.and_then(|head| head.expires)));
-        if planted(Fault::WatchByValue) {
-            let text = head.map_or_else(Vec::new, |_| c.work.text().to_vec());
-            watched.values.push(text);
-        }
-    }
-    c.out.ok();
-    Ok(())
 }
 
 impl Line {
