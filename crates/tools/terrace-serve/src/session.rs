@@ -117,6 +117,8 @@ pub struct Session {
     pub patterns: BTreeSet<Vec<u8>>,
     /// When it may try another password.
     pub slowed: Option<Instant>,
+    /// From where on each of the streams is read that it waits for.
+    pub waits_from: Vec<(u64, u64)>,
     /// What others may see.
     pub info: Arc<ClientInfo>,
 }
@@ -137,6 +139,7 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             slowed: None,
+            waits_from: Vec::new(),
             info,
         }
     }

@@ -16,5 +16,6 @@ pub mod pubsub;
 pub mod scan;
 pub mod sets;
 pub mod sorted;
+pub mod streams;
 pub mod strings;
 pub mod table;

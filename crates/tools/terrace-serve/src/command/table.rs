@@ -6,7 +6,7 @@ use super::args::Args;
 use super::call::Call;
 use super::{
     admin, bits, client, config, connection, hashes, keys, lists, pubsub, scan, sets, sorted,
-    strings,
+    streams, strings,
 };
 use crate::stop::Run;
 
@@ -162,6 +162,7 @@ const RANK: &str = "counts the members before it: slow in the middle of large se
 const ORDER: &str =
     "the order of what comes out is another one, as for any order that Redis leaves open";
 
+const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
 const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, and undone; may run again from its beginning";
 
 /// All commands, by group.
@@ -317,6 +318,22 @@ pub const COMMANDS: &[Command] = &[
     c("blmove", 6, WA | WAITS | NO_SCRIPT, TWO, "list", "6.2.0", "", lists::blmove),
     c("brpoplpush", 4, WA | WAITS | NO_SCRIPT, TWO, "list", "2.2.0", "", lists::brpoplpush),
     c("blmpop", -5, W | WAITS, Keys::Counted(2), "list", "7.0.0", "", lists::blmpop),
+    // Streams.
+    c("xadd", -5, WA, ONE, "stream", "5.0.0", TRIMS, streams::entries::xadd),
+    c("xlen", 2, RR, ONE, "stream", "5.0.0", "", streams::entries::xlen),
+    c("xrange", -4, R, ONE, "stream", "5.0.0", "", streams::entries::xrange),
+    c("xrevrange", -4, R, ONE, "stream", "5.0.0", "", streams::entries::xrevrange),
+    c("xdel", -3, W, ONE, "stream", "5.0.0", "", streams::entries::xdel),
+    c("xtrim", -4, W, ONE, "stream", "5.0.0", TRIMS, streams::entries::xtrim),
+    c("xsetid", -3, WA, ONE, "stream", "5.0.0", "", streams::entries::xsetid),
+    c("xread", -4, R | WAITS, Keys::Streams, "stream", "5.0.0", "", streams::read::xread),
+    c("xreadgroup", -7, W | WAITS, Keys::Streams, "stream", "5.0.0", "the history of a consumer is looked for among what all of its group have", streams::read::xreadgroup),
+    c("xgroup", -2, WA, Keys::Range(2, 2, 1), "stream", "5.0.0", "", streams::groups::xgroup),
+    c("xinfo", -2, R, Keys::Range(2, 2, 1), "stream", "5.0.0", "STREAM without FULL", streams::groups::xinfo),
+    c("xack", -4, W, ONE, "stream", "5.0.0", "", streams::pending::xack),
+    c("xpending", -3, R, ONE, "stream", "5.0.0", "", streams::pending::xpending),
+    c("xclaim", -6, W, ONE, "stream", "5.0.0", "", streams::pending::xclaim),
+    c("xautoclaim", -6, W, ONE, "stream", "6.2.0", "", streams::pending::xautoclaim),
     // Transactions.
     own("multi", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "1.2.0", "", Does::Multi),
     own("exec", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "1.2.0", "all or nothing after a crash too", Does::Exec),

@@ -100,6 +100,11 @@ impl Reply {
         }
     }
 
+    /// Streams with their entries follow: a map, or an array of pairs that are arrays.
+    pub fn map_of_streams(&mut self, streams: usize) {
+        self.head(if self.third { b'%' } else { b'*' }, streams as i64);
+    }
+
     /// A set of so many answers follows.
     pub fn set(&mut self, length: usize) {
         self.head(if self.third { b'~' } else { b'*' }, length as i64);

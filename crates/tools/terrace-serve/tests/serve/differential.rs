@@ -51,6 +51,10 @@ fn essence(name: &str, value: Value) -> Value {
                 false => Value::Error(word.to_owned()),
             }
         }
+        // How long it is pending depends on the clock.
+        Value::Array(all) if name == "XPENDING" => {
+            Value::Array(all.into_iter().map(timeless).collect())
+        }
         Value::Array(all) if UNORDERED.contains(&name) => Value::Array(sorted(all)),
         Value::Set(all) => Value::Set(sorted(all)),
         Value::Array(all) if name == "HGETALL" => Value::Array(pairs(all)),
@@ -62,6 +66,17 @@ fn essence(name: &str, value: Value) -> Value {
                 _ => pairs(found),
             };
             Value::Array(vec![all[0].clone(), Value::Array(found)])
+        }
+        other => other,
+    }
+}
+
+/// A pending entry without its age.
+fn timeless(value: Value) -> Value {
+    match value {
+        Value::Array(mut parts) if parts.len() == 4 => {
+            parts[2] = Value::Integer(0);
+            Value::Array(parts)
         }
         other => other,
     }
@@ -142,6 +157,7 @@ impl Both {
                     "string" => &[b"GET"],
                     "hash" => &[b"HGETALL"],
                     "set" => &[b"SMEMBERS"],
+                    "stream" => &[b"XRANGE", b"-", b"+"],
                     "zset" => &[b"ZRANGE", b"0", b"-1", b"WITHSCORES"],
                     _ => &[b"LRANGE", b"0", b"-1"],
                 };

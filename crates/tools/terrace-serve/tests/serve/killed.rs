@@ -66,7 +66,12 @@ fn write(address: SocketAddr, name: &str) -> u64 {
         let mut bytes = encoded(&[b"MULTI"]);
         bytes.extend(encoded(&[b"INCR", name.as_bytes()]));
         bytes.extend(encoded(&[b"RPUSH", list.as_bytes(), number.as_bytes()]));
-        bytes.extend(encoded(&[b"HSET", b"all", format!("{name}:{i}").as_bytes(), b"1"]));
+        bytes.extend(encoded(&[
+            b"HSET",
+            b"all",
+            format!("{name}:{i}").as_bytes(),
+            b"1",
+        ]));
         bytes.extend(encoded(&[b"EXEC"]));
         if client.socket.write_all(&bytes).is_err() {
             break;
@@ -96,18 +101,36 @@ fn kill_while_it_is_written_to(fsync: &str) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+        writers
+            .into_iter()
+            .map(|writer| writer.join().unwrap())
+            .collect()
     });
     let server = Server::start(database(&dir.path().join("db"), 64 << 20), options()).unwrap();
     let mut client = Client::new(server.addresses()[0]);
     for (name, answered) in ["a", "b", "c"].iter().zip(answered) {
         let there: u64 = client.say(&format!("GET {name}")).text().parse().unwrap();
-        assert!(there >= answered, "{there} of {answered} that were answered are there");
-        assert_eq!(client.say(&format!("LLEN l{name}")), Value::Integer(there as i64));
-        assert_eq!(client.say(&format!("LINDEX l{name} -1")).text(), there.to_string());
-        assert_eq!(client.say(&format!("HEXISTS all {name}:{there}")), Value::Integer(1));
+        assert!(
+            there >= answered,
+            "{there} of {answered} that were answered are there"
+        );
+        assert_eq!(
+            client.say(&format!("LLEN l{name}")),
+            Value::Integer(there as i64)
+        );
+        assert_eq!(
+            client.say(&format!("LINDEX l{name} -1")).text(),
+            there.to_string()
+        );
+        assert_eq!(
+            client.say(&format!("HEXISTS all {name}:{there}")),
+            Value::Integer(1)
+        );
         let next = there + 1;
-        assert_eq!(client.say(&format!("HEXISTS all {name}:{next}")), Value::Integer(0));
+        assert_eq!(
+            client.say(&format!("HEXISTS all {name}:{next}")),
+            Value::Integer(0)
+        );
     }
     // Numbers go on where none was used.
     client.say("SADD new x");

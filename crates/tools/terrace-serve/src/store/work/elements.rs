@@ -35,7 +35,7 @@ impl Work {
         Ok(self.element_into(key, &mut value)?.then_some(value))
     }
 
-    fn set_element(&mut self, key: Vec<u8>, value: Staged) {
+    pub(super) fn set_element(&mut self, key: Vec<u8>, value: Staged) {
         let old = self.elements.insert(key.clone(), value);
         self.undo.push(Undo::Element(key, old));
     }
