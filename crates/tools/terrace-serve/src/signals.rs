@@ -4,7 +4,7 @@
 //! it gives the stripe back; so none misses a change. Waiters of a key are served first come first served:
 //! one is woken at a time, and passes it on when it has looked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -176,6 +176,8 @@ impl Signals {
 
     /// Clients that wait.
     pub fn waiting(&self) -> usize {
-        locked(&self.waiting).values().map(VecDeque::len).sum()
+        let waiting = locked(&self.waiting);
+        let clients = waiting.values().flatten().map(|waiter| waiter.client);
+        clients.collect::<HashSet<u64>>().len()
     }
 }

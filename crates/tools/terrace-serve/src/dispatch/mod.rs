@@ -180,6 +180,7 @@ impl Dispatcher {
     ) -> Option<Outcome> {
         work.commit().err()?;
         if line.at <= line.single_until {
+            line.session.closing = true;
             return Some(Outcome::Close);
         }
         line.single_until = line.at;

@@ -267,8 +267,7 @@ impl EventLoop {
                 let bytes = &said[usize::from(line.out.third)];
                 line.out.raw(bytes);
             }
-            // Which version it speaks is known when its line is back; that of before holds.
-            None => peer.said.extend_from_slice(&said[0]),
+            None => peer.said.extend_from_slice(&said[usize::from(peer.third)]),
         }
         if peer.unsent() > UNREAD {
             let host = &self.dispatcher.host;
@@ -498,6 +497,7 @@ impl EventLoop {
                         overtake(line);
                     }
                     if let Some(mut line) = peer.line.take() {
+                        peer.third = line.out.third;
                         // What was answered before may go while the rest waits, unless it waits for a sync.
                         if line.held.is_none() && peer.sent == 0 && !line.out.bytes.is_empty() {
                             let sent = std::io::Write::write(&mut peer.socket, &line.out.bytes);

@@ -31,6 +31,8 @@ pub struct Peer {
     pub counted: usize,
     /// Whether it waits until it can write.
     pub writes: bool,
+    /// Which version of the protocol it spoke when the pool got its line.
+    pub third: bool,
 }
 
 /// What reading came to.
@@ -81,6 +83,7 @@ impl Peer {
             woken: false,
             counted: 0,
             writes: false,
+            third: false,
         }
     }
 

@@ -14,7 +14,7 @@ use super::event_loop::{EventLoop, WAKER};
 use super::pool::Pool;
 use crate::command::table::{COMMANDS, Table};
 use crate::dispatch::Dispatcher;
-use crate::host::Host;
+use crate::host::{Host, locked};
 use crate::mailbox::{Mail, Mailbox};
 use crate::options::{AppendFsync, ServeOptions};
 use crate::signals::Signals;
@@ -27,6 +27,11 @@ const MOST_LOOPS: usize = 4;
 const REAP: Duration = Duration::from_millis(100);
 /// How often the log is synced with `everysec`.
 const SYNC: Duration = Duration::from_secs(1);
+
+/// How long clients that wait for a sync keep a stop waiting; a little more than the loops do.
+const STOPPING: Duration = Duration::from_secs(6);
+/// How long a round through all numbers rests after each step: it is in no hurry.
+const ROUND: Duration = Duration::from_millis(1);
 
 /// A clock: milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -200,10 +205,17 @@ impl Drop for Server {
     }
 }
 
-/// Syncs for those who wait for it, and each second for the others.
+/// Syncs for those who wait for it, and each second for the others; until the last client is gone.
 fn run_syncs(host: &Host) {
     let mut last = Instant::now();
-    while !host.is_stopping() {
+    let mut stop_by = None;
+    loop {
+        if host.is_stopping() {
+            let by = *stop_by.get_or_insert_with(|| Instant::now() + STOPPING);
+            if locked(&host.clients).is_empty() || Instant::now() >= by {
+                return;
+            }
+        }
         let asked = host.syncs.wait(Duration::from_millis(100));
         let second = host.appendfsync() == AppendFsync::EverySec && last.elapsed() >= SYNC;
         if asked.is_none() && !second {
@@ -223,16 +235,6 @@ fn run_syncs(host: &Host) {
                 .iter()
                 .for_each(|mailbox| mailbox.send(Mail::Synced));
         }
-    }
-    // Those who wait still are answered, or sent away.
-    if let Some(asked) = host.syncs.wait(Duration::ZERO) {
-        match host.store.db.sync() {
-            Ok(()) => host.syncs.reached(asked),
-            Err(_) => host.sync_failed.store(true, Ordering::SeqCst),
-        }
-        host.mail
-            .iter()
-            .for_each(|mailbox| mailbox.send(Mail::Synced));
     }
 }
 
@@ -258,7 +260,10 @@ fn run_reaper(dispatcher: &Dispatcher) {
         if let Ok(swept) = reaper::sweep(&mut work) {
             more |= swept.more;
         }
-        more |= round.step(&mut work).unwrap_or(false);
+        if round.step(&mut work).unwrap_or(false) {
+            more = true;
+            std::thread::sleep(ROUND);
+        }
         reaper::look_at_size(&work, host.options.max_data);
     }
 }

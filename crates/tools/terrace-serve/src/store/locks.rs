@@ -11,6 +11,8 @@ use std::time::Duration;
 pub const STRIPES: usize = 4096;
 /// How long a waiter sleeps at most before it looks again; it is woken before.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Looks at a stripe that somebody has, before it is called busy: some microseconds.
+const SPINS: usize = 500;
 /// The gate while somebody has all of it, or waits for all of it.
 const CLOSED: usize = 1 << 32;
 
@@ -41,6 +43,17 @@ impl Locks {
     pub fn try_stripe(&self, stripe: u16) -> bool {
         let lock = &self.stripes[usize::from(stripe) % STRIPES];
         !lock.load(Ordering::Relaxed) && !lock.swap(true, Ordering::SeqCst)
+    }
+
+    /// Takes a stripe if it is free, or will be in an instant: a loop that goes to the pool for it takes longer.
+    pub fn try_stripe_a_while(&self, stripe: u16) -> bool {
+        (0..SPINS).any(|_| {
+            let taken = self.try_stripe(stripe);
+            if !taken {
+                std::hint::spin_loop();
+            }
+            taken
+        })
     }
 
     /// Takes a stripe; waits for it.

@@ -110,7 +110,7 @@ fn who_waits_longest_is_served_first() {
         let mut client = served.client();
         client.send(&[b"BLPOP", b"none", b"l", b"0"]);
         waiting.push(client);
-        wait_until_blocked(&mut pusher, 2 * (i + 1));
+        wait_until_blocked(&mut pusher, i + 1);
     }
     for (i, client) in waiting.iter_mut().enumerate() {
         pusher.say(&format!("RPUSH l v{i}"));

@@ -174,7 +174,7 @@ impl Work {
             for key in keys {
                 let stripe = self.stripe(key);
                 if !self.is_held[usize::from(stripe)] {
-                    if !self.store.locks.try_stripe(stripe) {
+                    if !self.store.locks.try_stripe_a_while(stripe) {
                         return Err(Stop::Busy);
                     }
                     self.hold(stripe);
