@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::args::Args;
 use super::call::Call;
 use super::{
-    admin, bits, client, config, connection, hashes, keys, lists, pubsub, scan, sets, sorted,
-    streams, strings,
+    admin, bits, client, config, connection, fields, hashes, hyperloglog, keys, lists, pubsub,
+    scan, sets, sort, sorted, streams, strings,
 };
 use crate::stop::Run;
 
@@ -163,6 +163,7 @@ const ORDER: &str =
     "the order of what comes out is another one, as for any order that Redis leaves open";
 
 const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
+const HLL: &str = "the estimates are the same, the string that holds them is not";
 const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, and undone; may run again from its beginning";
 
 /// All commands, by group.
@@ -197,6 +198,12 @@ pub const COMMANDS: &[Command] = &[
     c("bitcount", -2, RR, ONE, "bitmap", "2.6.0", "", bits::bitcount),
     c("bitpos", -3, RR, ONE, "bitmap", "2.8.7", "", bits::bitpos),
     c("bitop", -4, WA, Keys::Range(2, -1, 1), "bitmap", "2.6.0", "", bits::bitop),
+    c("bitfield", -2, WA, ONE, "bitmap", "3.2.0", "rewrites the whole string", fields::bitfield),
+    c("bitfield_ro", -2, RR, ONE, "bitmap", "6.0.0", "", fields::bitfield_ro),
+    // HyperLogLog.
+    c("pfadd", -2, WA, ONE, "hyperloglog", "2.8.9", HLL, hyperloglog::pfadd),
+    c("pfcount", -2, R, ALL, "hyperloglog", "2.8.9", HLL, hyperloglog::pfcount),
+    c("pfmerge", -2, WA, ALL, "hyperloglog", "2.8.9", HLL, hyperloglog::pfmerge),
     // Keys.
     c("del", -2, W, ALL, "generic", "1.0.0", "elements of collections are removed behind it", keys::del),
     c("unlink", -2, W, ALL, "generic", "4.0.0", "", keys::del),
@@ -219,6 +226,8 @@ pub const COMMANDS: &[Command] = &[
     c("keys", 2, R | LONG, NONE, "generic", "1.0.0", "", keys::keys),
     c("scan", -2, R, NONE, "generic", "2.8.0", "cursors stay good over restarts", scan::scan),
     c("randomkey", 1, R, NONE, "generic", "1.0.0", "keys are not all equally likely", keys::randomkey),
+    c("sort", -2, WA | ALONE, Keys::Store, "generic", "1.0.0", "nobody else runs meanwhile", sort::sort),
+    c("sort_ro", -2, R | ALONE, ONE, "generic", "7.0.0", "nobody else runs meanwhile", sort::sort_ro),
     c("dbsize", 1, R | LONG, NONE, "server", "1.0.0", "an estimate from 2,000 keys on", keys::dbsize),
     c("flushdb", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushdb),
     c("flushall", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushall),
@@ -392,7 +401,13 @@ pub const COMMANDS: &[Command] = &[
 /// Commands of Redis 7.0 that are not there, and why.
 pub const NOT_THERE: &[(&str, &str)] = &[
     ("ASKING, READONLY, READWRITE", "no cluster"),
-    ("DUMP, RESTORE, MIGRATE", "later"),
+    ("DUMP, RESTORE, RESTORE-ASKING, MIGRATE", "later"),
+    ("FCALL, FCALL_RO, FUNCTION", "later; EVAL does the same"),
+    (
+        "GEOADD, GEODIST, GEOHASH, GEOPOS, GEORADIUS and its family, GEOSEARCH, GEOSEARCHSTORE",
+        "later",
+    ),
+    ("SPUBLISH, SSUBSCRIBE, SUNSUBSCRIBE", "no cluster"),
     (
         "FAILOVER, PSYNC, REPLCONF, SYNC",
         "no replication; use backup sets that follow the log",
