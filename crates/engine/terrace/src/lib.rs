@@ -63,6 +63,7 @@ mod range_removal;
 
 pub use api::database::Database;
 pub use api::hash::Hash;
+pub use api::hash_scan::HashStep;
 pub use api::index::{IndexHandle, Keys, Rows};
 pub use api::map::Map;
 pub use api::range::Range;

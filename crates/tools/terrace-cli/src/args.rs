@@ -11,6 +11,7 @@ mod open;
 mod paper;
 mod parsers;
 mod pm;
+mod serve;
 mod structures;
 mod watch;
 
@@ -33,6 +34,7 @@ pub use open::{Open, Structure};
 pub use paper::{PolicyName, Switch, name_of as paper_name_of};
 use parsers::{key_parser, parse_delimiter};
 pub use pm::{PmDevice, PmMakeArgs};
+pub use serve::ServeArgs;
 pub use structures::{DropArgs, ListArgs, RenameArgs};
 pub use watch::{TopArgs, ViewArgs};
 
@@ -104,6 +106,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Count the words of real text in a fifth of the memory, with two tiers, with one, and in redb
     Demo(DemoArgs),
+    /// Serve a database to any client of Redis, on data larger than memory
+    Serve(Box<ServeArgs>),
     /// Kinds of memory that this machine has
     #[command(subcommand)]
     Place(PlaceCommand),

@@ -18,6 +18,7 @@ mod paced;
 mod place;
 mod pm;
 mod progress;
+mod serve;
 mod size;
 mod structures;
 mod text;
@@ -79,6 +80,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(args) if args.structure == KindName::Pm => pm::bench(args),
         Command::Bench(args) => bench::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Serve(args) => serve::run(args),
         Command::Place(command) => memories::run(command),
     }
 }

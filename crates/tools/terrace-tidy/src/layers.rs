@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["terrace", "terrace-base", "terrace-metrics"],
     ),
     ("terrace-c", &["terrace-ffi"]),
+    ("terrace-serve", &["terrace"]),
     ("terrace-bench", &[]),
     (
         "terrace-cli",
@@ -43,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "terrace-place",
             "terrace-pm",
             "terrace-pm-bench",
+            "terrace-serve",
             "terrace-view",
         ],
     ),

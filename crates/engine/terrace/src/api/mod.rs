@@ -4,11 +4,13 @@
 pub mod database;
 pub mod handle;
 pub mod hash;
+pub mod hash_scan;
 pub mod index;
 pub mod map;
 mod open;
 pub mod ordered;
 pub mod range;
+mod resident;
 pub mod table;
 pub mod tree;
 pub mod unordered;

@@ -6,6 +6,7 @@ mod common;
 mod a_put_waits_for_one_step;
 mod every_structure_conforms;
 mod figures_add_up;
+mod hash_tables_go_in_steps;
 mod indexes_agree_with_rows;
 mod long_work_tells_how_far_it_is;
 mod lsm_trees_are_compressed;

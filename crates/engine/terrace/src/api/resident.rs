@@ -1,0 +1,37 @@
+//! Looking a record up without waiting for a disk: for event loops, which hand what would wait to a thread.
+
+use terrace_base::Result;
+
+use crate::api::map::Map;
+
+impl Map {
+    /// [`Map::get_into`] as far as it needs no page that is on disk: `None` if it does, and then nothing was
+    /// read; otherwise whether there is a value, which `value` holds. It may still wait a moment for a writer of
+    /// the same record.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let users = db.hash("users")?;
+    /// users.put("ada", "1815")?;
+    /// let mut value = Vec::new();
+    /// assert_eq!(users.get_if_resident("ada", &mut value)?, Some(true));
+    /// assert_eq!(value, b"1815");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    #[inline]
+    pub fn get_if_resident(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let key = key.as_ref();
+        self.db.handle.core.check_key(key)?;
+        let _pass = self.db.handle.core.enter(&self.open)?;
+        let answer = self.open.structure.get_or_miss(key, value);
+        answer.map(|found| found.ok()).map_err(|e| self.failed(e))
+    }
+}

@@ -1,0 +1,209 @@
+//! `terrace serve`: a database for any client of Redis.
+
+use std::io::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{CommandFactory, FromArgMatches};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use terrace_serve::{AppendFsync, ServeOptions, Server};
+
+use crate::args::{Cli, Command, ServeArgs};
+use crate::output;
+
+/// Longest configuration: it is a page or two.
+const MOST_CONFIG_BYTES: u64 = 1 << 20;
+/// Buffers of clients may take one part in so many of the memory, beside it.
+const BUFFERS_PART: u64 = 10;
+/// And not less than this.
+const LEAST_BUFFERS: u64 = 16 << 20;
+
+/// Where what happens is told.
+struct Journal {
+    path: Option<PathBuf>,
+    file: Mutex<Option<std::fs::File>>,
+}
+
+impl Journal {
+    fn open(path: Option<&Path>) -> Result<Journal> {
+        let journal = Journal {
+            path: path.map(Path::to_owned),
+            file: Mutex::new(None),
+        };
+        journal.reopen()?;
+        Ok(journal)
+    }
+
+    /// Opens the file anew: somebody may have moved the old one away.
+    fn reopen(&self) -> Result<()> {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let file = file.with_context(|| format!("the log file {} cannot be opened", path.display()))?;
+        *self.file.lock().unwrap_or_else(|e| e.into_inner()) = Some(file);
+        Ok(())
+    }
+
+    fn tell(&self, text: &str) {
+        let mut file = self.file.lock().unwrap_or_else(|e| e.into_inner());
+        match &mut *file {
+            // A full disk of the journal stops nothing.
+            Some(file) => _ = writeln!(file, "terrace: {text}"),
+            None => output::tell(&format!("terrace: {text}")),
+        }
+    }
+}
+
+/// What a file of settings says, as arguments.
+fn configured(path: &Path) -> Result<Vec<String>> {
+    let bytes = std::fs::metadata(path).map(|m| m.len());
+    let bytes = bytes.with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    if bytes > MOST_CONFIG_BYTES {
+        bail!("the configuration {} has {bytes} bytes; that is none", path.display());
+    }
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    let mut arguments = Vec::new();
+    for line in text.lines() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let value = value.trim().trim_matches('"');
+        arguments.push(format!("--{}={value}", name.to_ascii_lowercase()));
+    }
+    Ok(arguments)
+}
+
+/// The arguments with those of the configuration before them; what is said twice is as it was said last.
+fn with_config(args: &ServeArgs) -> Result<Option<ServeArgs>> {
+    let Some(config) = &args.config else {
+        return Ok(None);
+    };
+    let mut said = std::env::args_os();
+    let (program, serve) = (said.next().unwrap_or_default(), said.next().unwrap_or_default());
+    let configured = configured(config)?.into_iter().map(Into::into);
+    let all = [program, serve].into_iter().chain(configured).chain(said);
+    let command = Cli::command().mut_subcommand("serve", |serve| serve.args_override_self(true));
+    let matches = command.try_get_matches_from(all)?;
+    match Cli::from_arg_matches(&matches)?.command {
+        Command::Serve(args) => Ok(Some(*args)),
+        _ => Ok(None),
+    }
+}
+
+fn options(args: &ServeArgs) -> Result<ServeOptions> {
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for name in &args.bind {
+        let found = (name.as_str(), args.port).to_socket_addrs();
+        let found = found.with_context(|| format!("{name} is no address to listen on"))?;
+        addresses.extend(found);
+    }
+    let password = match &args.requirepass_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("the password in {} cannot be read", path.display()))?;
+            let line = text.lines().next().unwrap_or_default().to_owned();
+            if line.is_empty() {
+                bail!("the first line of {} is empty, and has to be the password", path.display());
+            }
+            Some(line)
+        }
+        None => None,
+    };
+    Ok(ServeOptions {
+        addresses,
+        password,
+        appendfsync: AppendFsync::parse(&args.appendfsync).unwrap_or_default(),
+        max_data: args.max_data.map_or(0, |size| size.0),
+        max_value: usize::try_from(args.max_value.0)?,
+        max_buffers: usize::try_from((args.memory.0 / BUFFERS_PART).max(LEAST_BUFFERS))?,
+        max_clients: args.max_clients,
+        timeout: args.timeout,
+        loops: args.loops,
+        pool: args.pool,
+        backup_dir: args.backup_dir.clone(),
+        renamed: args.rename_command.clone(),
+        notify: args.notify_keyspace_events.clone(),
+        ..ServeOptions::new()
+    })
+}
+
+/// Tells systemd, if it has started us, how far we are.
+fn notify(state: &str) {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    // Who does not listen does not need to know.
+    if let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() {
+        match path.to_str().and_then(|path| path.strip_prefix('@')) {
+            Some(name) => {
+                use std::os::linux::net::SocketAddrExt;
+                let address = std::os::unix::net::SocketAddr::from_abstract_name(name);
+                let _ = address.and_then(|a| socket.send_to_addr(state.as_bytes(), &a));
+            }
+            None => _ = socket.send_to(state.as_bytes(), &path),
+        }
+    }
+}
+
+/// Sockets that systemd listens on for us.
+fn handed_over() -> Result<Vec<std::net::TcpListener>> {
+    let mut handed = listenfd::ListenFd::from_env();
+    let mut sockets = Vec::new();
+    for i in 0..handed.len() {
+        sockets.extend(handed.take_tcp_listener(i)?);
+    }
+    Ok(sockets)
+}
+
+/// `terrace serve`
+pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let configured = with_config(args)?;
+    let args = configured.as_ref().unwrap_or(args);
+    let options = options(args)?;
+    options.check().map_err(anyhow::Error::msg)?;
+    let journal = Journal::open(args.log_file.as_deref())?;
+    // Before there are other threads, which would end by the signals.
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut how = terrace::Options::new().memory(args.memory.0).control(true);
+    if let Some(limit) = args.log_limit {
+        how = how.log_limit(limit.0);
+    }
+    let db = terrace::Database::open(&args.db, how)?;
+    let server = Server::start_with(db, options, terrace_serve::wall_clock(), handed_over()?)?;
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    journal.tell(&format!(
+        "serving {} on {} with {} bytes of memory, appendfsync {}",
+        args.db.display(),
+        addresses.join(", "),
+        args.memory.0,
+        args.appendfsync
+    ));
+    notify("READY=1");
+    let mut stops = false;
+    while !stops && !server.is_stopping() {
+        for signal in signals.pending() {
+            match signal {
+                SIGHUP => match journal.reopen() {
+                    Ok(()) => journal.tell("the log file was opened anew"),
+                    Err(error) => journal.tell(&format!("{error:#}")),
+                },
+                _ => stops = true,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    notify("STOPPING=1");
+    journal.tell("stopping");
+    server.stop()?;
+    journal.tell("stopped; everything is kept");
+    Ok(ExitCode::SUCCESS)
+}

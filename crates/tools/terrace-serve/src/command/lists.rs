@@ -1,0 +1,642 @@
+//! Lists, and waiting for their elements.
+
+use std::ops::ControlFlow;
+
+use super::args::part;
+use super::call::Call;
+use super::hashes::count;
+use crate::stop::{NO_KEY, Run, SYNTAX, Stop, Wait, refuse};
+use crate::store::codec::{Head, Kind, position_key};
+use crate::store::work::Work;
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where the first element is.
+    Left,
+    /// Where the last one is.
+    Right,
+}
+
+impl End {
+    fn letter<'n>(self, left: &'n str, right: &'n str) -> &'n str {
+        match self {
+            End::Left => left,
+            End::Right => right,
+        }
+    }
+}
+
+/// Puts an element at an end.
+fn push_one(work: &mut Work, head: &mut Head, end: End, value: &[u8]) -> Run {
+    let at = match end {
+        End::Left => {
+            head.first -= 1;
+            head.first
+        }
+        End::Right => head.end(),
+    };
+    head.count += 1;
+    work.put_element(position_key(head.number, at), value)
+}
+
+/// Takes an element off an end.
+fn pop_one(work: &mut Work, head: &mut Head, end: End) -> Run<Option<Vec<u8>>> {
+    if head.count == 0 {
+        return Ok(None);
+    }
+    let at = match end {
+        End::Left => head.first,
+        End::Right => head.end() - 1,
+    };
+    let key = position_key(head.number, at);
+    let value = work.element(&key)?;
+    work.delete_element(key);
+    head.count -= 1;
+    if end == End::Left {
+        head.first += 1;
+    }
+    Ok(value)
+}
+
+fn push(c: &mut Call, end: End, only_old: bool) -> Run {
+    let key = c.args.at(1);
+    let head = match only_old {
+        true => c.work.typed(key, Kind::List)?,
+        false => Some(c.work.typed_or_new(key, Kind::List)?),
+    };
+    let Some(mut head) = head else {
+        c.out.number(0);
+        return Ok(());
+    };
+    for (i, value) in c.args.from(2).enumerate() {
+        push_one(c.work, &mut head, end, value)?;
+        if i % 1024 == 1023 {
+            c.work.put_head(key, &head)?;
+            c.work.relieve()?;
+        }
+    }
+    c.work.save(key, &head)?;
+    c.work.event(b'l', end.letter("lpush", "rpush"), key);
+    c.out.number(head.count as i64);
+    Ok(())
+}
+
+/// `LPUSH`.
+pub fn lpush(c: &mut Call) -> Run {
+    push(c, End::Left, false)
+}
+
+/// `RPUSH`.
+pub fn rpush(c: &mut Call) -> Run {
+    push(c, End::Right, false)
+}
+
+/// `LPUSHX`.
+pub fn lpushx(c: &mut Call) -> Run {
+    push(c, End::Left, true)
+}
+
+/// `RPUSHX`.
+pub fn rpushx(c: &mut Call) -> Run {
+    push(c, End::Right, true)
+}
+
+/// Takes up to `most` elements off an end of a list that is there, and stores what is left.
+fn take(c: &mut Call, key: &[u8], mut head: Head, end: End, most: u64) -> Run<Vec<Vec<u8>>> {
+    let mut taken = Vec::new();
+    while (taken.len() as u64) < most
+        && let Some(value) = pop_one(c.work, &mut head, end)?
+    {
+        taken.push(value);
+    }
+    if !taken.is_empty() {
+        c.work.event(b'l', end.letter("lpop", "rpop"), key);
+        c.work.save(key, &head)?;
+    }
+    Ok(taken)
+}
+
+fn pop(c: &mut Call, end: End) -> Run {
+    let key = c.args.at(1);
+    if c.args.len() > 3 {
+        let name = end.letter("lpop", "rpop");
+        return refuse(format!(
+            "ERR wrong number of arguments for '{name}' command"
+        ));
+    }
+    let most = match c.args.len() {
+        3 => match crate::text::parse_i64(c.args.at(2)) {
+            Some(most) if most >= 0 => Some(most as u64),
+            _ => return refuse("ERR value is out of range, must be positive"),
+        },
+        _ => None,
+    };
+    let head = c.work.typed(key, Kind::List)?;
+    let Some(head) = head else {
+        match most {
+            Some(_) => c.out.null_array(),
+            None => c.out.null(),
+        }
+        return Ok(());
+    };
+    let mut taken = take(c, key, head, end, most.unwrap_or(1))?;
+    match most {
+        None => c.out.bulk_or_null(taken.pop()),
+        Some(_) => {
+            c.out.array(taken.len());
+            taken.iter().for_each(|value| c.out.bulk(value));
+        }
+    }
+    Ok(())
+}
+
+/// `LPOP`.
+pub fn lpop(c: &mut Call) -> Run {
+    pop(c, End::Left)
+}
+
+/// `RPOP`.
+pub fn rpop(c: &mut Call) -> Run {
+    pop(c, End::Right)
+}
+
+/// `LLEN`.
+pub fn llen(c: &mut Call) -> Run {
+    count(c, Kind::List)
+}
+
+/// Tells `f` elements of a list from one on, counted from its beginning, until it breaks.
+fn each_from(
+    work: &Work,
+    head: &Head,
+    from: u64,
+    many: u64,
+    f: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Run {
+    let first = head.first.saturating_add_unsigned(from);
+    let low = position_key(head.number, first);
+    let high = position_key(head.number, first.saturating_add_unsigned(many));
+    work.each(&low, &high, false, &mut |_, value| f(value))
+}
+
+/// `LRANGE`.
+pub fn lrange(c: &mut Call) -> Run {
+    let (start, stop) = (c.args.integer(2)?, c.args.integer(3)?);
+    let Some(head) = c.work.typed(c.args.at(1), Kind::List)? else {
+        c.out.array(0);
+        return Ok(());
+    };
+    let (from, many) = part(head.count, start, stop);
+    c.out.array(many as usize);
+    let out = &mut *c.out;
+    each_from(c.work, &head, from, many, &mut |value| {
+        out.bulk(value);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The place that an index names, if there is an element.
+fn place(head: &Head, index: i64) -> Option<i64> {
+    let count = i64::try_from(head.count).unwrap_or(i64::MAX);
+    let index = if index < 0 {
+        index.saturating_add(count)
+    } else {
+        index
+    };
+    (0..count).contains(&index).then(|| head.first + index)
+}
+
+/// `LINDEX`.
+pub fn lindex(c: &mut Call) -> Run {
+    let index = c.args.integer(2);
+    let head = c.work.typed(c.args.at(1), Kind::List)?;
+    let Some(head) = head else {
+        c.out.null();
+        return Ok(());
+    };
+    let value = match place(&head, index?) {
+        Some(at) => c.work.element(&position_key(head.number, at))?,
+        None => None,
+    };
+    c.out.bulk_or_null(value);
+    Ok(())
+}
+
+/// `LSET`.
+pub fn lset(c: &mut Call) -> Run {
+    let key = c.args.at(1);
+    let Some(head) = c.work.typed(key, Kind::List)? else {
+        return refuse(NO_KEY);
+    };
+    let Some(at) = place(&head, c.args.integer(2)?) else {
+        return refuse("ERR index out of range");
+    };
+    c.work
+        .put_element(position_key(head.number, at), c.args.at(3))?;
+    c.work.event(b'l', "lset", key);
+    c.out.ok();
+    Ok(())
+}
+
+/// `LTRIM`.
+pub fn ltrim(c: &mut Call) -> Run {
+    let (start, stop) = (c.args.integer(2)?, c.args.integer(3)?);
+    let key = c.args.at(1);
+    let Some(mut head) = c.work.typed(key, Kind::List)? else {
+        c.out.ok();
+        return Ok(());
+    };
+    let (from, many) = part(head.count, start, stop);
+    // What goes at once is what the collection's number stands for: its elements are removed behind it.
+    if many > 0 {
+        for _ in 0..from {
+            c.work.delete_element(position_key(head.number, head.first));
+            head.first += 1;
+            head.count -= 1;
+        }
+        while head.count > many {
+            head.count -= 1;
+            c.work.delete_element(position_key(head.number, head.end()));
+        }
+    } else {
+        head.count = 0;
+    }
+    c.work.event(b'l', "ltrim", key);
+    c.work.save(key, &head)?;
+    c.out.ok();
+    Ok(())
+}
+
+/// The elements of a list.
+fn elements(work: &Work, head: &Head) -> Run<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    each_from(work, head, 0, head.count, &mut |value| {
+        all.push(value.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+/// `LREM`.
+pub fn lrem(c: &mut Call) -> Run {
+    let key = c.args.at(1);
+    let count = c.args.integer(2)?;
+    let wanted = c.args.at(3);
+    let Some(mut head) = c.work.typed(key, Kind::List)? else {
+        c.out.number(0);
+        return Ok(());
+    };
+    let all = elements(c.work, &head)?;
+    let most = if count == 0 {
+        u64::MAX
+    } else {
+        count.unsigned_abs()
+    };
+    let mut gone = vec![false; all.len()];
+    let mut removed = 0;
+    for step in 0..all.len() {
+        let i = if count < 0 {
+            all.len() - 1 - step
+        } else {
+            step
+        };
+        if removed < most && all[i] == wanted {
+            gone[i] = true;
+            removed += 1;
+        }
+    }
+    if removed > 0 {
+        // What is behind the first one that goes moves up.
+        let mut to = head.first;
+        for (i, value) in all.iter().enumerate() {
+            if gone[i] {
+                continue;
+            }
+            if to != head.first + i as i64 {
+                c.work.put_element(position_key(head.number, to), value)?;
+            }
+            to += 1;
+        }
+        for at in to..head.end() {
+            c.work.delete_element(position_key(head.number, at));
+        }
+        head.count -= removed;
+        c.work.event(b'l', "lrem", key);
+        c.work.save(key, &head)?;
+    }
+    c.out.number(removed as i64);
+    Ok(())
+}
+
+/// `LINSERT`.
+pub fn linsert(c: &mut Call) -> Run {
+    let key = c.args.at(1);
+    let after = match () {
+        () if c.args.is(2, "BEFORE") => false,
+        () if c.args.is(2, "AFTER") => true,
+        () => return refuse(SYNTAX),
+    };
+    let Some(mut head) = c.work.typed(key, Kind::List)? else {
+        c.out.number(0);
+        return Ok(());
+    };
+    let all = elements(c.work, &head)?;
+    let Some(found) = all.iter().position(|value| value == c.args.at(3)) else {
+        c.out.number(-1);
+        return Ok(());
+    };
+    let at = found + usize::from(after);
+    // The shorter side moves.
+    if at < all.len() / 2 {
+        head.first -= 1;
+        for (i, value) in all[..at].iter().enumerate() {
+            let key = position_key(head.number, head.first + i as i64);
+            c.work.put_element(key, value)?;
+        }
+    } else {
+        for (i, value) in all.iter().enumerate().skip(at) {
+            let key = position_key(head.number, head.first + i as i64 + 1);
+            c.work.put_element(key, value)?;
+        }
+    }
+    head.count += 1;
+    let place = position_key(head.number, head.first + at as i64);
+    c.work.put_element(place, c.args.at(4))?;
+    c.work.save(key, &head)?;
+    c.work.event(b'l', "linsert", key);
+    c.out.number(head.count as i64);
+    Ok(())
+}
+
+/// `LPOS`.
+pub fn lpos(c: &mut Call) -> Run {
+    let (mut rank, mut count, mut most) = (1, None, u64::MAX);
+    let mut i = 3;
+    while i < c.args.len() {
+        if i + 1 == c.args.len() {
+            return refuse(SYNTAX);
+        }
+        let number = c.args.integer(i + 1);
+        if c.args.is(i, "RANK") {
+            rank = number?;
+            if rank == 0 {
+                return refuse(
+                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+                );
+            }
+            if rank == i64::MIN {
+                return refuse(
+                    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+                );
+            }
+        } else if c.args.is(i, "COUNT") {
+            match number.ok().filter(|n| *n >= 0) {
+                Some(number) => count = Some(number as u64),
+                None => return refuse("ERR COUNT can't be negative"),
+            }
+        } else if c.args.is(i, "MAXLEN") {
+            match number.ok().filter(|n| *n >= 0) {
+                Some(0) => {}
+                Some(number) => most = number as u64,
+                None => return refuse("ERR MAXLEN can't be negative"),
+            }
+        } else {
+            return refuse(SYNTAX);
+        }
+        i += 2;
+    }
+    let wanted = c.args.at(2);
+    let all = match c.work.typed(c.args.at(1), Kind::List)? {
+        Some(head) => elements(c.work, &head)?,
+        None => {
+            match count {
+                Some(_) => c.out.array(0),
+                None => c.out.null(),
+            }
+            return Ok(());
+        }
+    };
+    let mut found = Vec::new();
+    let mut skip = rank.unsigned_abs() - 1;
+    let enough = match count {
+        None => 1,
+        Some(0) => u64::MAX,
+        Some(count) => count,
+    };
+    for step in 0..all.len().min(most.min(usize::MAX as u64) as usize) {
+        let i = if rank < 0 { all.len() - 1 - step } else { step };
+        if all[i] != wanted {
+            continue;
+        }
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        found.push(i);
+        if found.len() as u64 >= enough {
+            break;
+        }
+    }
+    match count {
+        Some(_) => {
+            c.out.array(found.len());
+            found.iter().for_each(|i| c.out.count(*i));
+        }
+        None => match found.first() {
+            Some(i) => c.out.count(*i),
+            None => c.out.null(),
+        },
+    }
+    Ok(())
+}
+
+fn end(c: &Call, i: usize) -> Run<End> {
+    match () {
+        () if c.args.is(i, "LEFT") => Ok(End::Left),
+        () if c.args.is(i, "RIGHT") => Ok(End::Right),
+        () => refuse(SYNTAX),
+    }
+}
+
+/// Moves an element from one list to another; `None` if there is none.
+fn moved(c: &mut Call, from: End, to: End) -> Run<Option<Vec<u8>>> {
+    let (source, target) = (c.args.at(1), c.args.at(2));
+    let Some(mut head) = c.work.typed(source, Kind::List)? else {
+        return Ok(None);
+    };
+    c.work.typed(target, Kind::List)?;
+    let Some(value) = pop_one(c.work, &mut head, from)? else {
+        return Ok(None);
+    };
+    if source == target {
+        push_one(c.work, &mut head, to, &value)?;
+        c.work.save(source, &head)?;
+    } else {
+        c.work.save(source, &head)?;
+        let mut other = c.work.typed_or_new(target, Kind::List)?;
+        push_one(c.work, &mut other, to, &value)?;
+        c.work.save(target, &other)?;
+    }
+    c.work.event(b'l', from.letter("lpop", "rpop"), source);
+    c.work.event(b'l', to.letter("lpush", "rpush"), target);
+    Ok(Some(value))
+}
+
+/// `LMOVE`.
+pub fn lmove(c: &mut Call) -> Run {
+    let (from, to) = (end(c, 3)?, end(c, 4)?);
+    let value = moved(c, from, to)?;
+    c.out.bulk_or_null(value);
+    Ok(())
+}
+
+/// `RPOPLPUSH`.
+pub fn rpoplpush(c: &mut Call) -> Run {
+    let value = moved(c, End::Right, End::Left)?;
+    c.out.bulk_or_null(value);
+    Ok(())
+}
+
+/// How long a command waits, in milliseconds; none for ever.
+pub fn timeout(c: &Call, i: usize) -> Run<Option<u64>> {
+    let seconds = match crate::text::parse_f64(c.args.at(i)) {
+        Some(seconds) if seconds.is_finite() && seconds < 9e15 => seconds,
+        _ => return refuse("ERR timeout is not a float or out of range"),
+    };
+    if seconds < 0.0 {
+        return refuse("ERR timeout is negative");
+    }
+    let milliseconds = (seconds * 1000.0).ceil() as u64;
+    Ok((milliseconds > 0).then_some(milliseconds))
+}
+
+/// Whether others wait for this key, and have come before.
+pub fn others_wait(c: &Call, key: &[u8]) -> bool {
+    let place = (c.work.db as u8, key.to_vec());
+    c.work.signals.others_wait(&place, c.session.id)
+}
+
+fn blocking_pop(c: &mut Call, from: End) -> Run {
+    let last = c.args.len() - 1;
+    let timeout = timeout(c, last)?;
+    let keys: Vec<&[u8]> = c.args.from(1).take(last - 1).collect();
+    for key in &keys {
+        let Some(head) = c.work.typed(key, Kind::List)? else {
+            continue;
+        };
+        if others_wait(c, key) {
+            continue;
+        }
+        let taken = take(c, key, head, from, 1)?;
+        if let Some(value) = taken.first() {
+            c.out.array(2);
+            c.out.bulk(key);
+            c.out.bulk(value);
+            return Ok(());
+        }
+    }
+    Err(Stop::Wait(Wait {
+        keys: keys.into_iter().map(<[u8]>::to_vec).collect(),
+        timeout,
+        array: true,
+        all: false,
+    }))
+}
+
+/// `BLPOP`.
+pub fn blpop(c: &mut Call) -> Run {
+    blocking_pop(c, End::Left)
+}
+
+/// `BRPOP`.
+pub fn brpop(c: &mut Call) -> Run {
+    blocking_pop(c, End::Right)
+}
+
+fn blocking_move(c: &mut Call, from: End, to: End, timeout: Option<u64>) -> Run {
+    let source = c.args.at(1);
+    let value = match others_wait(c, source) {
+        true => None,
+        false => moved(c, from, to)?,
+    };
+    match value {
+        Some(value) => c.out.bulk(value),
+        None => {
+            return Err(Stop::Wait(Wait {
+                keys: vec![source.to_vec()],
+                timeout,
+                array: false,
+                all: false,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// `BLMOVE`.
+pub fn blmove(c: &mut Call) -> Run {
+    let (from, to) = (end(c, 3)?, end(c, 4)?);
+    let timeout = timeout(c, 5)?;
+    blocking_move(c, from, to, timeout)
+}
+
+/// `BRPOPLPUSH`.
+pub fn brpoplpush(c: &mut Call) -> Run {
+    let timeout = timeout(c, 3)?;
+    blocking_move(c, End::Right, End::Left, timeout)
+}
+
+/// Takes elements off the first list that has any; whether there was one. The number of keys is at `at`.
+fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>>>> {
+    let keys = c.args.key_count(at)?;
+    let from = end(c, at + keys + 1)?;
+    let mut most = 1;
+    if c.args.len() > at + keys + 2 {
+        if !c.args.is(at + keys + 2, "COUNT") || c.args.len() != at + keys + 4 {
+            return refuse(SYNTAX);
+        }
+        most = match crate::text::parse_i64(c.args.at(at + keys + 3)) {
+            Some(most) if most > 0 => most as u64,
+            _ => return refuse("ERR count should be greater than 0"),
+        };
+    }
+    let keys: Vec<&[u8]> = c.args.from(at + 1).take(keys).collect();
+    for key in &keys {
+        let Some(head) = c.work.typed(key, Kind::List)? else {
+            continue;
+        };
+        if fair && others_wait(c, key) {
+            continue;
+        }
+        let taken = take(c, key, head, from, most)?;
+        c.out.array(2);
+        c.out.bulk(key);
+        c.out.array(taken.len());
+        taken.iter().for_each(|value| c.out.bulk(value));
+        return Ok(None);
+    }
+    Ok(Some(keys.into_iter().map(<[u8]>::to_vec).collect()))
+}
+
+/// `LMPOP`.
+pub fn lmpop(c: &mut Call) -> Run {
+    if pop_of_several(c, 1, false)?.is_some() {
+        c.out.null_array();
+    }
+    Ok(())
+}
+
+/// `BLMPOP`.
+pub fn blmpop(c: &mut Call) -> Run {
+    let timeout = timeout(c, 1)?;
+    match pop_of_several(c, 2, true)? {
+        None => Ok(()),
+        Some(keys) => Err(Stop::Wait(Wait {
+            keys,
+            timeout,
+            array: true,
+            all: false,
+        })),
+    }
+}

@@ -1,0 +1,24 @@
+//! The commands.
+
+pub mod admin;
+pub mod args;
+pub mod bits;
+pub mod call;
+pub mod client;
+pub mod config;
+pub mod connection;
+pub mod fields;
+pub mod hashes;
+pub mod hyperloglog;
+pub mod info;
+pub mod introspect;
+pub mod keys;
+pub mod lists;
+pub mod pubsub;
+pub mod scan;
+pub mod sets;
+pub mod sort;
+pub mod sorted;
+pub mod streams;
+pub mod strings;
+pub mod table;

@@ -1,0 +1,7 @@
+//! Sorted sets.
+
+pub mod add;
+pub mod combine;
+pub mod find;
+pub mod range;
+pub mod take;

@@ -1,0 +1,191 @@
+//! Scripts: their commands see and do everything at one instant.
+
+#[cfg(feature = "lua")]
+use std::sync::Arc;
+
+use super::Dispatcher;
+use crate::command::args::Args;
+#[cfg(feature = "lua")]
+use crate::command::table::{self, COMMANDS, Does};
+#[cfg(feature = "lua")]
+use crate::host::locked;
+use crate::line::Line;
+use crate::stop::Run;
+#[cfg(feature = "lua")]
+use crate::stop::Stop;
+use crate::store::work::Work;
+
+impl Dispatcher {
+    /// `EVAL` and its family: the commands of a script see and do everything at one instant.
+    #[cfg(feature = "lua")]
+    pub(super) fn eval(
+        &self,
+        line: &mut Line,
+        work: &mut Work,
+        args: &Args,
+        by_name: bool,
+        writes: bool,
+    ) -> Run {
+        let Some(keys) = crate::text::parse_i64(args.at(2)) else {
+            return crate::stop::refuse(crate::stop::NOT_INTEGER);
+        };
+        let Ok(keys) = usize::try_from(keys) else {
+            return crate::stop::refuse("ERR Number of keys can't be negative");
+        };
+        if keys > args.len() - 3 {
+            return crate::stop::refuse("ERR Number of keys can't be greater than number of args");
+        }
+        let source = match by_name {
+            true => {
+                let name = String::from_utf8_lossy(args.at(1)).to_ascii_lowercase();
+                match locked(&self.host.scripts).get(&name).cloned() {
+                    Some(source) => source,
+                    None => {
+                        return crate::stop::refuse(
+                            "NOSCRIPT No matching script. Please use EVAL.",
+                        );
+                    }
+                }
+            }
+            false => {
+                let name = crate::script::name(args.at(1));
+                let source: Arc<[u8]> = args.at(1).into();
+                self.host.keep_script(name, source.clone());
+                source
+            }
+        };
+        let names: Vec<&[u8]> = args.from(3).take(keys).collect();
+        let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
+        let (db, third) = (line.session.db, line.out.third);
+        let was_inside = std::mem::replace(&mut line.session.in_exec, true);
+        let mut stopped = None;
+        let mut answer = crate::proto::reply::Reply {
+            third,
+            ..Default::default()
+        };
+        let ran = crate::script::run(&source, &names, &arguments, &mut answer, &mut |words| {
+            if stopped.is_some() {
+                return None;
+            }
+            let own = std::mem::take(&mut line.out);
+            let ran = self.called(line, work, words, writes);
+            let said = std::mem::replace(&mut line.out, own);
+            match ran {
+                Ok(()) | Err(Stop::Reply(_)) => Some(said.bytes),
+                Err(Stop::Wait(wait)) => {
+                    work.take_back();
+                    Some(if wait.array {
+                        b"*-1\r\n".to_vec()
+                    } else {
+                        b"$-1\r\n".to_vec()
+                    })
+                }
+                Err(stop) => {
+                    stopped = Some(stop);
+                    None
+                }
+            }
+        });
+        line.session.in_exec = was_inside;
+        line.session.select(db);
+        work.db = db;
+        if let Some(stop) = stopped {
+            return Err(stop);
+        }
+        // What its commands did stays, whatever became of the script.
+        work.settle();
+        match ran {
+            Ok(()) => line.out.raw(&answer.bytes),
+            Err(text) => return crate::stop::refuse(text),
+        }
+        Ok(())
+    }
+
+    /// A command that a script calls.
+    #[cfg(feature = "lua")]
+    fn called(&self, line: &mut Line, work: &mut Work, words: &[Vec<u8>], writes: bool) -> Run {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for word in words {
+            let from = bytes.len() as u32;
+            bytes.extend_from_slice(word);
+            spans.push((from, bytes.len() as u32));
+        }
+        let args = Args::new(&bytes, &spans);
+        let Some(i) = self.table.find(args.at(0)) else {
+            line.out
+                .error("ERR Unknown Redis command called from script");
+            return Ok(());
+        };
+        let command = &COMMANDS[i];
+        if command.flags & table::NO_SCRIPT != 0 || matches!(command.does, Does::Eval { .. }) {
+            line.out
+                .error("ERR This Redis command is not allowed from script");
+            return Ok(());
+        }
+        if !table::takes(command, args.len()) {
+            line.out
+                .error("ERR Wrong number of args calling Redis command from script");
+            return Ok(());
+        }
+        if command.flags & table::W != 0 && !writes {
+            line.out
+                .error("ERR Write commands are not allowed from read-only scripts.");
+            return Ok(());
+        }
+        if command.flags & table::LONG != 0 && !work.waits {
+            return Err(Stop::Miss);
+        }
+        if let Some(refusal) = self.refusal(line, command, &args) {
+            line.out.error(&refusal);
+            return Ok(());
+        }
+        work.mark();
+        self.count(i);
+        self.run(line, work, &args, command)
+    }
+
+    /// `SCRIPT`.
+    #[cfg(feature = "lua")]
+    pub(super) fn script(&self, line: &mut Line, args: &Args) -> Run {
+        let out = &mut line.out;
+        match () {
+            () if args.is(1, "LOAD") && args.len() == 3 => {
+                let name = crate::script::name(args.at(2));
+                self.host.keep_script(name.clone(), args.at(2).into());
+                out.bulk(name);
+            }
+            () if args.is(1, "EXISTS") && args.len() > 2 => {
+                let scripts = locked(&self.host.scripts);
+                out.array(args.len() - 2);
+                for name in args.from(2) {
+                    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                    out.number(i64::from(scripts.contains_key(&name)));
+                }
+            }
+            () if args.is(1, "FLUSH") => {
+                locked(&self.host.scripts).clear();
+                out.ok();
+            }
+            () if args.is(1, "KILL") => {
+                return crate::stop::refuse("NOTBUSY No scripts in execution right now.");
+            }
+            () => {
+                let name = String::from_utf8_lossy(args.at(1));
+                return crate::stop::refuse(format!(
+                    "ERR unknown subcommand or wrong number of arguments for '{name}'. Try SCRIPT HELP."
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "lua"))]
+    pub(super) fn eval(&self, _: &mut Line, _: &mut Work, _: &Args, _: bool, _: bool) -> Run {
+        crate::stop::refuse("ERR scripts are not built into this server (feature `lua`)")
+    }
+
+    #[cfg(not(feature = "lua"))]
+    pub(super) fn script(&self, _: &mut Line, _: &Args) -> Run {
+        crate::stop::refuse("ERR scripts are not built into this server (feature `lua`)")
+    }
+}

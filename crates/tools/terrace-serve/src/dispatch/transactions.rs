@@ -1,0 +1,187 @@
+//! MULTI, EXEC, DISCARD, WATCH: commands that are gathered, and happen at one instant.
+
+use std::sync::atomic::Ordering;
+
+use super::Dispatcher;
+use crate::command::args::Args;
+use crate::command::call::Call;
+use crate::command::connection;
+use crate::command::table::{self, COMMANDS};
+use crate::line::Line;
+use crate::planted::{Fault, planted};
+use crate::session::{Multi, Queued};
+use crate::stop::{Run, Stop};
+use crate::store::work::Work;
+
+impl Dispatcher {
+    pub(super) fn queue(&self, line: &mut Line, args: &Args, i: usize) {
+        let Some(multi) = &mut line.session.multi else {
+            return;
+        };
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        for arg in args.from(0) {
+            let from = bytes.len() as u32;
+            bytes.extend_from_slice(arg);
+            spans.push((from, bytes.len() as u32));
+        }
+        multi.queue.push(Queued {
+            command: i,
+            bytes,
+            spans,
+        });
+        line.session
+            .info
+            .queued
+            .store(multi.queue.len() as u64 + 1, Ordering::Relaxed);
+        line.out.simple("QUEUED");
+    }
+
+    /// `EXEC`: everything of the transaction as one batch.
+    pub(super) fn exec(&self, line: &mut Line, work: &mut Work) -> Run {
+        let Some(multi) = line.session.multi.take() else {
+            line.out.error("ERR EXEC without MULTI");
+            return Ok(());
+        };
+        let mark = line.out.bytes.len();
+        let (db, third) = (line.session.db, line.out.third);
+        line.session.in_exec = true;
+        work.whole = true;
+        let ran = self.exec_queue(line, work, &multi);
+        work.whole = false;
+        line.session.in_exec = false;
+        let again = matches!(ran, Err(Stop::Miss | Stop::Busy | Stop::Alone));
+        if again {
+            // Nothing of it has happened; what it has chosen for the client neither.
+            line.session.multi = Some(multi);
+            line.session.select(db);
+            line.out.third = third;
+            line.out.bytes.truncate(mark);
+            work.forget();
+            return ran;
+        }
+        line.session.info.queued.store(0, Ordering::Relaxed);
+        let watched = std::mem::take(&mut line.session.watched);
+        connection::forget_watched(&work.signals, watched);
+        Ok(())
+    }
+
+    fn exec_queue(&self, line: &mut Line, work: &mut Work, multi: &Multi) -> Run {
+        if multi.refused {
+            line.out
+                .error("EXECABORT Transaction discarded because of previous errors.");
+            return Ok(());
+        }
+        let mut flags = 0;
+        let mut keys: Vec<&[u8]> = Vec::new();
+        for queued in &multi.queue {
+            let command = &COMMANDS[queued.command];
+            flags |= command.flags;
+            // Where databases are changed in between, keys mean something else.
+            if command.name == "select" {
+                flags |= table::ALONE;
+            }
+            let args = Args::new(&queued.bytes, &queued.spans);
+            keys.extend(
+                table::key_places(command, &args)
+                    .into_iter()
+                    .map(|i| args.at(i)),
+            );
+        }
+        if flags & table::LONG != 0 && !work.waits {
+            return Err(Stop::Miss);
+        }
+        if flags & table::ALONE != 0 && !work.is_alone() {
+            return Err(Stop::Alone);
+        }
+        work.lock(keys.into_iter())?;
+        if self.watched_changed(line, work)? {
+            line.out.null_array();
+            return Ok(());
+        }
+        line.out.array(multi.queue.len());
+        for queued in &multi.queue {
+            let command = &COMMANDS[queued.command];
+            let args = Args::new(&queued.bytes, &queued.spans);
+            // What it did before stays, whatever becomes of the next one.
+            work.mark();
+            if let Some(refusal) = self.refusal(line, command, &args) {
+                line.out.error(&refusal);
+                continue;
+            }
+            match self.run(line, work, &args, command) {
+                Ok(()) | Err(Stop::Reply(_)) => {}
+                Err(Stop::Wait(wait)) => {
+                    work.take_back();
+                    match wait.array {
+                        true => line.out.null_array(),
+                        false => line.out.null(),
+                    }
+                }
+                Err(stop) => return Err(stop),
+            }
+            self.count(queued.command);
+        }
+        Ok(())
+    }
+
+    fn watched_changed(&self, line: &mut Line, work: &mut Work) -> Run<bool> {
+        let watched = &line.session.watched;
+        if planted(Fault::WatchByValue) {
+            for ((place, _), old) in watched.places.iter().zip(&watched.values) {
+                work.head(&place.1)?;
+                if work.text() != old.as_slice() {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        let expired = |expires: &Option<u64>| expires.is_some_and(|at| at <= work.now);
+        let any_expired = watched.places.iter().any(|(_, expires)| expired(expires));
+        Ok(watched.watch.is_changed() || any_expired)
+    }
+}
+
+pub(super) fn multi(c: &mut Call) -> Run {
+    if c.session.multi.is_some() {
+        return crate::stop::refuse("ERR MULTI calls can not be nested");
+    }
+    c.session.multi = Some(Multi::default());
+    c.session.info.queued.store(1, Ordering::Relaxed);
+    c.out.ok();
+    Ok(())
+}
+
+pub(super) fn discard(c: &mut Call) -> Run {
+    if c.session.multi.take().is_none() {
+        return crate::stop::refuse("ERR DISCARD without MULTI");
+    }
+    c.session.info.queued.store(0, Ordering::Relaxed);
+    connection::unwatch_all(c);
+    c.out.ok();
+    Ok(())
+}
+
+/// The caller holds the keys.
+pub(super) fn watch(c: &mut Call) -> Run {
+    if c.session.multi.is_some() {
+        return crate::stop::refuse("ERR WATCH inside MULTI is not allowed");
+    }
+    for key in c.args.from(1) {
+        let head = c.work.head(key)?;
+        let place = (c.work.db as u8, key.to_vec());
+        let watched = &mut c.session.watched;
+        if watched.places.iter().any(|(known, _)| *known == place) {
+            continue;
+        }
+        c.work.signals.watch(place.clone(), &watched.watch);
+        watched
+            .places
+            .push((place, head.and_then(|head| head.expires)));
+        if planted(Fault::WatchByValue) {
+            let text = head.map_or_else(Vec::new, |_| c.work.text().to_vec());
+            watched.values.push(text);
+        }
+    }
+    c.out.ok();
+    Ok(())
+}

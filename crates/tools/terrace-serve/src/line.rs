@@ -1,0 +1,74 @@
+//! A client's commands and answers: what goes to and fro between an event loop and the pool.
+
+use std::time::Instant;
+
+use crate::proto::parse::Parser;
+use crate::proto::reply::Reply;
+use crate::session::Session;
+use crate::signals::Place;
+
+/// A client that waits for an element.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The keys that it waits for.
+    pub places: Vec<Place>,
+    /// Until when.
+    pub until: Option<Instant>,
+    /// Whether the answer is an array, if nothing comes.
+    pub array: bool,
+    /// Bytes of the command.
+    pub length: usize,
+}
+
+/// A client's commands and answers.
+#[derive(Debug)]
+pub struct Line {
+    /// Who it is.
+    pub session: Session,
+    /// Bytes that have come.
+    pub input: Vec<u8>,
+    /// Where the next command begins in them.
+    pub at: usize,
+    /// Where the parser stands.
+    pub parser: Parser,
+    /// Answers.
+    pub out: Reply,
+    /// What it waits for.
+    pub blocked: Option<Blocked>,
+    /// The sync that its answers wait for.
+    pub held: Option<u64>,
+    /// Nothing of before this place runs together with other commands.
+    pub single_until: usize,
+}
+
+impl Line {
+    /// Of a client that has come.
+    pub fn new(session: Session) -> Line {
+        Line {
+            session,
+            input: Vec::new(),
+            at: 0,
+            parser: Parser::default(),
+            out: Reply::default(),
+            blocked: None,
+            held: None,
+            single_until: 0,
+        }
+    }
+
+    /// Forgets the commands that were answered.
+    pub fn compact(&mut self) {
+        if self.at == self.input.len() {
+            self.input.clear();
+        } else if self.at > 0 {
+            self.input.drain(..self.at);
+        }
+        self.single_until = self.single_until.saturating_sub(self.at);
+        self.at = 0;
+    }
+
+    /// Bytes of memory that it takes for what has come and what goes.
+    pub fn buffered(&self) -> usize {
+        self.input.capacity() + self.out.bytes.capacity()
+    }
+}

@@ -1,0 +1,269 @@
+//! A server: its threads, from the start to the stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use terrace::{Database, Error, Result};
+
+use super::event_loop::{EventLoop, WAKER};
+use super::pool::Pool;
+use crate::command::table::{COMMANDS, Table};
+use crate::dispatch::Dispatcher;
+use crate::host::{Host, locked};
+use crate::mailbox::{Mail, Mailbox};
+use crate::options::{AppendFsync, ServeOptions};
+use crate::signals::Signals;
+use crate::store::keyspace::Store;
+use crate::store::reaper::{self, Round};
+
+/// Event loops when nothing else is said, at most: more do not help before the log does.
+const MOST_LOOPS: usize = 4;
+/// How often keys that are due are looked for.
+const REAP: Duration = Duration::from_millis(100);
+/// How often the log is synced with `everysec`.
+const SYNC: Duration = Duration::from_secs(1);
+
+/// How long clients that wait for a sync keep a stop waiting; a little more than the loops do.
+const STOPPING: Duration = Duration::from_secs(6);
+/// How long a round through all numbers rests after each step: it is in no hurry.
+const ROUND: Duration = Duration::from_millis(1);
+
+/// A clock: milliseconds since 1970.
+pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// A server that runs. Dropped it stops, without waiting for the database to be closed.
+pub struct Server {
+    host: Arc<Host>,
+    pool: Arc<Pool>,
+    addresses: Vec<SocketAddr>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The clock of the operating system.
+pub fn wall_clock() -> Clock {
+    Box::new(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+    })
+}
+
+fn failed(what: &str, error: std::io::Error) -> Error {
+    Error::Io {
+        op: "serving",
+        file: what.to_owned(),
+        source: Arc::new(error),
+    }
+}
+
+impl Server {
+    /// Serves a database.
+    ///
+    /// # Errors
+    /// Options that are not safe or not possible, addresses that cannot be listened on, those of the database.
+    pub fn start(db: Database, options: ServeOptions) -> Result<Server> {
+        Server::start_with(db, options, wall_clock(), Vec::new())
+    }
+
+    /// [`Server::start`] with a clock of one's own, and sockets that listen already.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn start_with(
+        db: Database,
+        options: ServeOptions,
+        clock: Clock,
+        sockets: Vec<std::net::TcpListener>,
+    ) -> Result<Server> {
+        options.check().map_err(Error::invalid)?;
+        let table = Table::new(&options.renamed).map_err(Error::invalid)?;
+        let mut listeners = Vec::new();
+        if sockets.is_empty() {
+            for address in &options.addresses {
+                let bound = TcpListener::bind(*address);
+                listeners.push(bound.map_err(|e| failed(&address.to_string(), e))?);
+            }
+        }
+        for socket in sockets {
+            let made = socket
+                .set_nonblocking(true)
+                .map(|()| TcpListener::from_std(socket));
+            listeners.push(made.map_err(|e| failed("a socket that was handed over", e))?);
+        }
+        let addresses: std::io::Result<Vec<_>> =
+            listeners.iter().map(TcpListener::local_addr).collect();
+        let addresses = addresses.map_err(|e| failed("an address", e))?;
+        let many = match options.loops {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_LOOPS)),
+            many => many,
+        };
+        let (mut polls, mut mail) = (Vec::new(), Vec::new());
+        for _ in 0..many {
+            let poll = Poll::new().map_err(|e| failed("an event loop", e))?;
+            let waker = Waker::new(poll.registry(), WAKER);
+            mail.push(Mailbox::new(waker.map_err(|e| failed("an event loop", e))?));
+            polls.push(poll);
+        }
+        let mail = Arc::new(mail);
+        let wake = {
+            let mail = mail.clone();
+            move |waiter: crate::signals::Waiter| {
+                if let Some(mailbox) = mail.get(waiter.on) {
+                    mailbox.send(Mail::Wake(waiter.client));
+                }
+            }
+        };
+        let store = Arc::new(Store::open(db, clock)?);
+        let signals = Arc::new(Signals::new(Box::new(wake)));
+        let pool_threads = options.pool.max(1);
+        let host = Arc::new(Host::new(options, store, signals, mail, COMMANDS.len()));
+        let port = addresses.first().map_or(0, SocketAddr::port);
+        host.port.store(port.into(), Ordering::Relaxed);
+        let dispatcher = Arc::new(Dispatcher::new(host.clone(), table));
+        let pool = Arc::new(Pool::default());
+        let mut server = Server {
+            host,
+            pool: pool.clone(),
+            addresses,
+            threads: Vec::new(),
+        };
+        for (on, poll) in polls.into_iter().enumerate() {
+            let listeners = if on == 0 {
+                std::mem::take(&mut listeners)
+            } else {
+                Vec::new()
+            };
+            let (dispatcher, pool) = (dispatcher.clone(), pool.clone());
+            let host = server.host.clone();
+            server.spawn(format!("serve-{on}"), move || {
+                if EventLoop::new(on, poll, dispatcher, pool, listeners)
+                    .run()
+                    .is_err()
+                {
+                    host.stop();
+                }
+            })?;
+        }
+        for i in 0..pool_threads {
+            let (dispatcher, pool) = (dispatcher.clone(), pool.clone());
+            server.spawn(format!("serve-pool-{i}"), move || pool.run(&dispatcher))?;
+        }
+        let host = server.host.clone();
+        server.spawn("serve-sync".into(), move || run_syncs(&host))?;
+        server.spawn("serve-reaper".into(), move || run_reaper(&dispatcher))?;
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        self.threads
+            .push(thread.map_err(|e| failed("a thread", e))?);
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Whether it stops, by itself or because somebody has asked for it.
+    pub fn is_stopping(&self) -> bool {
+        self.host.is_stopping()
+    }
+
+    /// What it counts, for who shows it.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+
+    /// Answers what was begun, sends everybody away, and closes the database.
+    ///
+    /// # Errors
+    /// Those of [`Database::close`].
+    pub fn stop(mut self) -> Result<()> {
+        self.end();
+        self.host.store.db.clone().close()
+    }
+
+    fn end(&mut self) {
+        self.host.stop();
+        self.pool.wake();
+        for thread in self.threads.drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Syncs for those who wait for it, and each second for the others; until the last client is gone.
+fn run_syncs(host: &Host) {
+    let mut last = Instant::now();
+    let mut stop_by = None;
+    loop {
+        if host.is_stopping() {
+            let by = *stop_by.get_or_insert_with(|| Instant::now() + STOPPING);
+            if locked(&host.clients).is_empty() || Instant::now() >= by {
+                return;
+            }
+        }
+        let asked = host.syncs.wait(Duration::from_millis(100));
+        let second = host.appendfsync() == AppendFsync::EverySec && last.elapsed() >= SYNC;
+        if asked.is_none() && !second {
+            continue;
+        }
+        last = Instant::now();
+        match host.store.db.sync() {
+            Ok(()) => {
+                if let Some(asked) = asked {
+                    host.syncs.reached(asked);
+                }
+            }
+            Err(_) => host.sync_failed.store(true, Ordering::SeqCst),
+        }
+        if asked.is_some() {
+            host.mail
+                .iter()
+                .for_each(|mailbox| mailbox.send(Mail::Synced));
+        }
+    }
+}
+
+/// Removes what is due, and what is left over.
+fn run_reaper(dispatcher: &Dispatcher) {
+    let host = &dispatcher.host;
+    let mut work = dispatcher.new_work(true);
+    let mut round = Round::default();
+    let mut more = false;
+    while !host.is_stopping() {
+        if !more {
+            std::thread::sleep(REAP);
+        }
+        work.tells = host.settings.notify.load(Ordering::Relaxed) != 0;
+        more = false;
+        // What fails is tried again: a full disk may have room later.
+        if let Ok(expired) = reaper::expire(&mut work) {
+            host.counts
+                .expired
+                .fetch_add(expired.expired, Ordering::Relaxed);
+            more |= expired.more;
+        }
+        if let Ok(swept) = reaper::sweep(&mut work) {
+            more |= swept.more;
+        }
+        if round.step(&mut work).unwrap_or(false) {
+            more = true;
+            std::thread::sleep(ROUND);
+        }
+        reaper::look_at_size(&work, host.options.max_data);
+    }
+}

@@ -1,0 +1,346 @@
+//! Scripts in Lua, which know the keys only by the commands that they call.
+//!
+//! Invariants: a script reaches no file, no clock and no other script's variables; it ends after a while, and takes
+//! bounded memory. What its commands have done is the caller's.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use mlua::{
+    Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, Variadic, VmState,
+};
+use sha1::{Digest, Sha1};
+
+use crate::proto::reply::Reply;
+
+/// How long a script may run. Redis goes on and refuses everybody else; here it is ended, and nothing has happened.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Instructions between two looks at the clock.
+const LOOK: u32 = 100_000;
+/// Memory of all scripts of a thread.
+const MEMORY: usize = 64 << 20;
+/// How deep tables may lie in each other.
+const DEEPEST: usize = 64;
+
+thread_local!(static LUA: RefCell<Option<Lua>> = const { RefCell::new(None) });
+
+/// The name of a script: the SHA-1 of its text, in hexadecimal.
+pub fn name(source: &[u8]) -> String {
+    hex(&Sha1::digest(source))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// What every script finds.
+const PRELUDE: &str = r"
+local raw = ...
+redis.call = function(...)
+  local answer = raw(...)
+  if type(answer) == 'table' and answer.err then error(answer, 0) end
+  return answer
+end
+redis.pcall = raw
+redis.error_reply = function(text) return {err = text} end
+redis.status_reply = function(text) return {ok = text} end
+redis.log = function() end
+redis.replicate_commands = function() return true end
+redis.set_repl = function() end
+redis.setresp = function() end
+redis.breakpoint = function() return false end
+";
+
+/// Keeps scripts from leaving anything behind.
+const LOCKED: &str = r"
+setmetatable(_G, {
+  __newindex = function(_, name) error('Attempt to modify a readonly table', 2) end,
+  __index = function(_, name)
+    error('Script attempted to access nonexistent global variable \'' .. tostring(name) .. '\'', 2)
+  end,
+})
+";
+
+fn make() -> mlua::Result<Lua> {
+    let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+    let lua = Lua::new_with(libraries, LuaOptions::default())?;
+    lua.set_memory_limit(MEMORY)?;
+    let globals = lua.globals();
+    for gone in [
+        "dofile",
+        "loadfile",
+        "print",
+        "collectgarbage",
+        "require",
+        "module",
+        "package",
+    ] {
+        globals.raw_set(gone, Value::Nil)?;
+    }
+    let redis = lua.create_table()?;
+    let sha1 = |_: &Lua, text: mlua::LuaString| Ok(name(&text.as_bytes()));
+    redis.set("sha1hex", lua.create_function(sha1)?)?;
+    for (level, number) in [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+    ] {
+        redis.set(level, number)?;
+    }
+    globals.raw_set("redis", redis)?;
+    globals.raw_set("server", globals.raw_get::<Table>("redis")?)?;
+    let json = lua.create_table()?;
+    json.set("null", Value::NULL)?;
+    json.set(
+        "encode",
+        lua.create_function(|_, value: Value| encode(&value, 0))?,
+    )?;
+    json.set(
+        "decode",
+        lua.create_function(|lua, text: mlua::LuaString| {
+            let value = serde_json::from_slice(&text.as_bytes());
+            decode(lua, &value.map_err(mlua::Error::external)?)
+        })?,
+    )?;
+    globals.raw_set("cjson", json)?;
+    globals.raw_set("KEYS", Value::Nil)?;
+    globals.raw_set("ARGV", Value::Nil)?;
+    lua.load(LOCKED).exec()?;
+    Ok(lua)
+}
+
+fn encode(value: &Value, depth: usize) -> mlua::Result<String> {
+    let json = to_json(value, depth)?;
+    serde_json::to_string(&json).map_err(mlua::Error::external)
+}
+
+fn to_json(value: &Value, depth: usize) -> mlua::Result<serde_json::Value> {
+    use serde_json::Value as Json;
+    if depth > DEEPEST {
+        return Err(mlua::Error::runtime("Cannot serialise, excessive depth"));
+    }
+    Ok(match value {
+        Value::Nil | Value::LightUserData(_) => Json::Null,
+        Value::Boolean(yes) => Json::Bool(*yes),
+        Value::Integer(number) => Json::from(*number),
+        Value::Number(number) if *number == number.trunc() && number.abs() < 1e15 => {
+            Json::from(*number as i64)
+        }
+        Value::Number(number) => Json::from(*number),
+        Value::String(text) => Json::String(text.to_string_lossy()),
+        Value::Table(table) => {
+            let length = table.raw_len();
+            if length > 0 {
+                let items = (1..=length).map(|i| to_json(&table.raw_get(i)?, depth + 1));
+                Json::Array(items.collect::<mlua::Result<_>>()?)
+            } else {
+                let mut object = serde_json::Map::new();
+                for pair in table.pairs::<Value, Value>() {
+                    let (key, value) = pair?;
+                    object.insert(key.to_string()?, to_json(&value, depth + 1)?);
+                }
+                Json::Object(object)
+            }
+        }
+        _ => return Err(mlua::Error::runtime("Cannot serialise: type not supported")),
+    })
+}
+
+fn decode(lua: &Lua, json: &serde_json::Value) -> mlua::Result<Value> {
+    use serde_json::Value as Json;
+    Ok(match json {
+        Json::Null => Value::NULL,
+        Json::Bool(yes) => Value::Boolean(*yes),
+        Json::Number(number) => Value::Number(number.as_f64().unwrap_or(0.0)),
+        Json::String(text) => Value::String(lua.create_string(text)?),
+        Json::Array(items) => {
+            let table = lua.create_table()?;
+            for (i, item) in items.iter().enumerate() {
+                table.raw_set(i + 1, decode(lua, item)?)?;
+            }
+            Value::Table(table)
+        }
+        Json::Object(object) => {
+            let table = lua.create_table()?;
+            for (key, item) in object {
+                table.raw_set(key.as_str(), decode(lua, item)?)?;
+            }
+            Value::Table(table)
+        }
+    })
+}
+
+/// An answer of a command, in the second version of the protocol, as Lua has it, and how long it is.
+fn heard(lua: &Lua, bytes: &[u8]) -> mlua::Result<(Value, usize)> {
+    let broken = || mlua::Error::runtime("an answer that is none");
+    let end = bytes.iter().position(|b| *b == b'\n').ok_or_else(broken)?;
+    let line = bytes.get(1..end.saturating_sub(1)).ok_or_else(broken)?;
+    let after = end + 1;
+    let number = || crate::text::parse_i64(line).ok_or_else(broken);
+    Ok(match bytes[0] {
+        b':' => (Value::Number(number()? as f64), after),
+        b'$' => match usize::try_from(number()?) {
+            Ok(length) => {
+                let text = bytes.get(after..after + length).ok_or_else(broken)?;
+                (Value::String(lua.create_string(text)?), after + length + 2)
+            }
+            Err(_) => (Value::Boolean(false), after),
+        },
+        b'*' => match usize::try_from(number()?) {
+            Ok(length) => {
+                let table = lua.create_table()?;
+                let mut at = after;
+                for i in 0..length {
+                    let (item, taken) = heard(lua, bytes.get(at..).ok_or_else(broken)?)?;
+                    table.raw_set(i + 1, item)?;
+                    at += taken;
+                }
+                (Value::Table(table), at)
+            }
+            Err(_) => (Value::Boolean(false), after),
+        },
+        kind => {
+            let table = lua.create_table()?;
+            let field = if kind == b'-' { "err" } else { "ok" };
+            table.raw_set(field, lua.create_string(line)?)?;
+            (Value::Table(table), after)
+        }
+    })
+}
+
+/// Writes what a script has answered.
+fn answer(value: &Value, out: &mut Reply, depth: usize) -> mlua::Result<()> {
+    if depth > DEEPEST {
+        out.error("ERR reached lua stack limit");
+        return Ok(());
+    }
+    match value {
+        Value::Integer(number) => out.number(*number),
+        Value::Number(number) => out.number(*number as i64),
+        Value::String(text) => out.bulk(text.as_bytes()),
+        Value::Boolean(true) => out.number(1),
+        Value::Table(table) => {
+            if let Value::String(text) = table.raw_get("err")? {
+                out.error(&text.to_string_lossy());
+            } else if let Value::String(text) = table.raw_get("ok")? {
+                out.simple(&text.to_string_lossy());
+            } else {
+                let mut items = Vec::new();
+                for i in 1.. {
+                    match table.raw_get(i)? {
+                        Value::Nil => break,
+                        item => items.push(item),
+                    }
+                }
+                out.array(items.len());
+                for item in &items {
+                    answer(item, out, depth + 1)?;
+                }
+            }
+        }
+        _ => out.null(),
+    }
+    Ok(())
+}
+
+fn said(argument: &Value) -> Option<Vec<u8>> {
+    match argument {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Integer(number) => Some(number.to_string().into_bytes()),
+        Value::Number(number) => Some(crate::text::format_f64(*number).into_bytes()),
+        _ => None,
+    }
+}
+
+/// Runs a script and writes its answer. `call` runs a command, whose answer it gives in the second version of the
+/// protocol, or nothing if the script is to end, and run again elsewhere.
+///
+/// # Errors
+/// What is wrong with the script, as it is sent.
+pub fn run(
+    source: &[u8],
+    keys: &[&[u8]],
+    arguments: &[&[u8]],
+    out: &mut Reply,
+    call: &mut dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>>,
+) -> Result<(), String> {
+    LUA.with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let lua = match kept.take() {
+            Some(lua) => lua,
+            None => make().map_err(|e| format!("ERR {e}"))?,
+        };
+        let ran = run_in(&lua, source, keys, arguments, out, call);
+        // One that has run out of memory is made anew.
+        if lua.used_memory() < MEMORY / 2 {
+            *kept = Some(lua);
+        }
+        ran
+    })
+}
+
+fn run_in(
+    lua: &Lua,
+    source: &[u8],
+    keys: &[&[u8]],
+    arguments: &[&[u8]],
+    out: &mut Reply,
+    call: &mut dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>>,
+) -> Result<(), String> {
+    let compiled = lua.load(source).set_name("@user_script").into_function();
+    let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
+    let begun = Instant::now();
+    let limit = move |_: &Lua, _: &mlua::debug::Debug| match begun.elapsed() > LONGEST {
+        true => Err(mlua::Error::runtime(
+            "the script runs for too long; nothing of it has happened",
+        )),
+        false => Ok(VmState::Continue),
+    };
+    let triggers = HookTriggers::new().every_nth_instruction(LOOK);
+    let ended = lua.set_hook(triggers, limit).and_then(|()| {
+        lua.scope(|scope| {
+            let raw = scope.create_function_mut(|lua, arguments: Variadic<Value>| {
+                let words: Option<Vec<Vec<u8>>> = arguments.iter().map(said).collect();
+                let words = words.filter(|words| !words.is_empty());
+                let Some(words) = words else {
+                    let text = "ERR Lua redis lib command arguments must be strings or integers";
+                    let table = lua.create_table()?;
+                    table.raw_set("err", text)?;
+                    return Ok(Value::Table(table));
+                };
+                match call(&words) {
+                    Some(bytes) => heard(lua, &bytes).map(|(value, _)| value),
+                    None => Err(mlua::Error::runtime("the script runs again")),
+                }
+            })?;
+            lua.load(PRELUDE).call::<()>(raw)?;
+            let globals = lua.globals();
+            for (name, all) in [("KEYS", keys), ("ARGV", arguments)] {
+                let table = lua.create_table()?;
+                for (i, one) in all.iter().enumerate() {
+                    table.raw_set(i + 1, lua.create_string(one)?)?;
+                }
+                globals.raw_set(name, table)?;
+            }
+            let pcall: Function = globals.raw_get("pcall")?;
+            pcall.call::<MultiValue>(script)
+        })
+    });
+    lua.remove_hook();
+    let mut ended = ended.map_err(|e| format!("ERR {e}"))?.into_iter();
+    let well = ended.next() == Some(Value::Boolean(true));
+    let value = ended.next().unwrap_or(Value::Nil);
+    if well {
+        return answer(&value, out, 0).map_err(|e| format!("ERR {e}"));
+    }
+    Err(match &value {
+        Value::Table(table) => match table.raw_get("err") {
+            Ok(Value::String(text)) => text.to_string_lossy(),
+            _ => "ERR the script failed".to_owned(),
+        },
+        Value::String(text) => format!("ERR {}", text.to_string_lossy()),
+        Value::Error(error) => format!("ERR {error}"),
+        _ => "ERR the script failed".to_owned(),
+    })
+}

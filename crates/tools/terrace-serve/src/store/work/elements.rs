@@ -1,0 +1,133 @@
+//! Elements of collections: those of the database, with what was changed and not written.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use terrace::Range;
+
+use super::{Staged, Undo, Work};
+use crate::stop::{Run, Stop, refuse};
+use crate::store::codec;
+
+impl Work {
+    /// The value of an element, into `value`; whether there is one.
+    pub fn element_into(&self, key: &[u8], value: &mut Vec<u8>) -> Run<bool> {
+        if !self.elements.is_empty()
+            && let Some(staged) = self.elements.get(key)
+        {
+            value.clear();
+            value.extend_from_slice(staged.as_deref().unwrap_or_default());
+            return Ok(staged.is_some());
+        }
+        if key.len() > self.store.longest_key {
+            return Ok(false);
+        }
+        let elements = &self.keyspace.elements;
+        if self.waits {
+            return Ok(elements.get_into(key, value)?);
+        }
+        elements.get_if_resident(key, value)?.ok_or(Stop::Miss)
+    }
+
+    /// The value of an element.
+    pub fn element(&self, key: &[u8]) -> Run<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.element_into(key, &mut value)?.then_some(value))
+    }
+
+    pub(super) fn set_element(&mut self, key: Vec<u8>, value: Staged) {
+        let old = self.elements.insert(key.clone(), value);
+        self.undo.push(Undo::Element(key, old));
+    }
+
+    /// Stores an element.
+    pub fn put_element(&mut self, key: Vec<u8>, value: &[u8]) -> Run {
+        if key.len() > self.store.longest_key {
+            let most = self.store.longest_key - codec::MEMBER_AT;
+            return refuse(format!("ERR field or member is longer than {most} bytes"));
+        }
+        self.set_element(key, Some(value.to_vec()));
+        Ok(())
+    }
+
+    /// Removes an element.
+    pub fn delete_element(&mut self, key: Vec<u8>) {
+        self.set_element(key, None);
+    }
+
+    /// Tells `f` the elements from `low` to below `high`, from the last one on if `reverse`, until it breaks.
+    pub fn each(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        reverse: bool,
+        f: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Run {
+        if self.hurries && !self.waits {
+            return Err(Stop::Miss);
+        }
+        if low >= high {
+            return Ok(());
+        }
+        let mut base = self.keyspace.elements.range(low..high)?;
+        let next = |base: &mut Range| match reverse {
+            true => base.next_back(),
+            false => base.next(),
+        };
+        let mut staged = self.elements.range::<[u8], _>((
+            std::ops::Bound::Included(low),
+            std::ops::Bound::Excluded(high),
+        ));
+        let mut next_staged = || match reverse {
+            true => staged.next_back(),
+            false => staged.next(),
+        };
+        let mut below = next(&mut base).transpose()?;
+        let mut above = next_staged();
+        loop {
+            let order = match (&below, &above) {
+                (None, None) => return Ok(()),
+                (None, Some(_)) => Ordering::Less,
+                (Some(_), None) => Ordering::Greater,
+                (Some((b, _)), Some((a, _))) if reverse => b.as_slice().cmp(a),
+                (Some((b, _)), Some((a, _))) => a.as_slice().cmp(b),
+            };
+            let flow = match (order, &below, above) {
+                (Ordering::Greater, Some((key, value)), _) => f(key, value),
+                (_, _, Some((key, Some(value)))) => f(key, value),
+                _ => ControlFlow::Continue(()),
+            };
+            if flow.is_break() {
+                return Ok(());
+            }
+            if order.is_ge() {
+                below = next(&mut base).transpose()?;
+            }
+            if order.is_le() {
+                above = next_staged();
+            }
+        }
+    }
+
+    /// The elements from `low` to below `high`, at most `most`.
+    pub fn range(
+        &self,
+        low: &[u8],
+        high: &[u8],
+        reverse: bool,
+        most: usize,
+    ) -> Run<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut all = Vec::new();
+        if most == 0 {
+            return Ok(all);
+        }
+        self.each(low, high, reverse, &mut |key, value| {
+            all.push((key.to_vec(), value.to_vec()));
+            match all.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(all)
+    }
+}

@@ -1,0 +1,375 @@
+//! The changes of some commands, which become one batch: what they have changed they see, nobody else does.
+//!
+//! Invariants: a command holds the stripes of its keys from its first look until the batch is written, so what
+//! runs together happens at one instant; what a command has done before it stopped is taken back; watchers are
+//! told before the batch is written and waiters after it, both before the stripes are given back.
+
+mod elements;
+mod heads;
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
+use terrace::{Durability, Result};
+
+use super::keyspace::{Keyspace, Store};
+use super::locks::STRIPES;
+use crate::signals::{Place, Signals};
+use crate::stop::{Run, Stop};
+
+/// Changes of elements at which a long command writes down what it has.
+const MANY: usize = 8192;
+
+/// What happens to a key, as subscribers of keyspace events are told.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The key.
+    pub place: Place,
+    /// The letter of its class in `notify-keyspace-events`.
+    pub class: u8,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// What a change replaced, to be put back.
+enum Undo {
+    Head(Vec<u8>, Option<Option<Vec<u8>>>),
+    Element(Vec<u8>, Option<Option<Vec<u8>>>),
+}
+
+/// A value that was read, or that nothing was found, or that it is not known here.
+type Staged = Option<Vec<u8>>;
+
+/// The changes of some commands.
+pub struct Work {
+    /// The keys.
+    pub store: Arc<Store>,
+    /// Who wants to know.
+    pub signals: Arc<Signals>,
+    /// The time, in milliseconds since 1970, as the commands see it.
+    pub now: u64,
+    /// The numbered database.
+    pub db: usize,
+    /// Whether reading may wait for the disk.
+    pub waits: bool,
+    /// Whether what takes long is left to those who may wait.
+    pub hurries: bool,
+    /// Whether it is alone: no stripes are needed.
+    alone: bool,
+    /// Whether this part of the work has to be written as one, however much it is.
+    pub whole: bool,
+    keyspace: Arc<Keyspace>,
+    heads: HashMap<Vec<u8>, Staged>,
+    elements: BTreeMap<Vec<u8>, Staged>,
+    undo: Vec<Undo>,
+    held: Vec<u16>,
+    is_held: Vec<bool>,
+    events: Vec<Event>,
+    events_before: usize,
+    /// What the last head that was looked up holds, and where the text in it begins.
+    value: Vec<u8>,
+    text_at: usize,
+    /// The number of a collection that has expired, at the last key that was looked up.
+    stale: Option<u64>,
+    place: Vec<u8>,
+    /// What is told of events after a batch was written.
+    pub tell: Option<Arc<dyn Fn(&[Event]) + Send + Sync>>,
+    /// Whether it is told.
+    pub tells: bool,
+    /// Whether anything was written since somebody asked ([`Work::take_wrote`]).
+    wrote: bool,
+    inside: bool,
+}
+
+impl Work {
+    /// Nothing changed.
+    pub fn new(store: Arc<Store>, signals: Arc<Signals>) -> Work {
+        Work {
+            keyspace: store.keyspace(),
+            now: store.now(),
+            store,
+            signals,
+            db: 0,
+            waits: true,
+            hurries: false,
+            alone: false,
+            whole: false,
+            heads: HashMap::new(),
+            elements: BTreeMap::new(),
+            undo: Vec::new(),
+            held: Vec::new(),
+            is_held: vec![false; STRIPES],
+            events: Vec::new(),
+            events_before: 0,
+            value: Vec::new(),
+            text_at: 0,
+            stale: None,
+            place: Vec::new(),
+            tell: None,
+            tells: false,
+            wrote: false,
+            inside: false,
+        }
+    }
+
+    // ---------------------------------------------------------------- who is inside
+
+    /// Goes in beside others. False if somebody is alone, and it may not wait.
+    pub fn enter(&mut self) -> bool {
+        if self.waits {
+            self.store.locks.enter();
+        } else if !self.store.locks.try_enter() {
+            return false;
+        }
+        self.inside = true;
+        self.begin();
+        true
+    }
+
+    /// Goes in alone; waits for all others.
+    pub fn enter_alone(&mut self) {
+        self.store.locks.enter_alone();
+        (self.inside, self.alone) = (true, true);
+        self.begin();
+    }
+
+    /// Whether it is alone.
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// The handles anew, and the time.
+    pub fn begin(&mut self) {
+        self.keyspace = self.store.keyspace();
+        self.now = self.store.now();
+    }
+
+    /// Goes out. What was not committed is forgotten.
+    pub fn leave(&mut self) {
+        self.forget();
+        if self.inside {
+            match self.alone {
+                true => self.store.locks.leave_alone(),
+                false => self.store.locks.leave(),
+            }
+        }
+        (self.inside, self.alone) = (false, false);
+    }
+
+    fn stripe(&self, key: &[u8]) -> u16 {
+        let mut hasher = SipHasher13::new_with_key(&self.store.secret);
+        hasher.write_u8(self.db as u8);
+        hasher.write(key);
+        (hasher.finish() % STRIPES as u64) as u16
+    }
+
+    /// Takes the locks of keys. Waits for them if it may and holds none.
+    pub fn lock<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) -> Run {
+        if self.alone {
+            return Ok(());
+        }
+        if !self.held.is_empty() || !self.waits {
+            for key in keys {
+                let stripe = self.stripe(key);
+                if !self.is_held[usize::from(stripe)] {
+                    if !self.store.locks.try_stripe_a_while(stripe) {
+                        return Err(Stop::Busy);
+                    }
+                    self.hold(stripe);
+                }
+            }
+            return Ok(());
+        }
+        let mut stripes: Vec<u16> = keys.map(|key| self.stripe(key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        for stripe in stripes {
+            self.store.locks.stripe(stripe);
+            self.hold(stripe);
+        }
+        Ok(())
+    }
+
+    /// Takes the locks of keys of several databases, and waits for them. Only for who holds none.
+    pub fn lock_places<'k>(&mut self, places: impl Iterator<Item = (usize, &'k [u8])>) {
+        let here = self.db;
+        let mut stripes = Vec::new();
+        for (db, key) in places {
+            self.db = db;
+            stripes.push(self.stripe(key));
+        }
+        self.db = here;
+        stripes.sort_unstable();
+        stripes.dedup();
+        for stripe in stripes {
+            self.store.locks.stripe(stripe);
+            self.hold(stripe);
+        }
+    }
+
+    fn hold(&mut self, stripe: u16) {
+        self.is_held[usize::from(stripe)] = true;
+        self.held.push(stripe);
+    }
+
+    /// Whether it holds any locks.
+    pub fn holds_locks(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn let_go(&mut self) {
+        for stripe in self.held.drain(..) {
+            self.is_held[usize::from(stripe)] = false;
+            self.store.locks.free_stripe(stripe);
+        }
+    }
+
+    // ---------------------------------------------------------------- commands and batches
+
+    /// A command begins, or has ended well: what was done before stays.
+    pub fn settle(&mut self) {
+        self.undo.clear();
+        self.events_before = self.events.len();
+    }
+
+    /// A command of a transaction begins: what was done before stays, unless the whole stops.
+    pub fn mark(&mut self) {
+        self.settle();
+    }
+
+    /// A command has stopped: what it did is taken back.
+    pub fn take_back(&mut self) {
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Head(key, Some(old)) => _ = self.heads.insert(key, old),
+                Undo::Head(key, None) => _ = self.heads.remove(&key),
+                Undo::Element(key, Some(old)) => _ = self.elements.insert(key, old),
+                Undo::Element(key, None) => _ = self.elements.remove(&key),
+            }
+        }
+        self.events.truncate(self.events_before);
+    }
+
+    /// How many changes are to be written.
+    pub fn changes(&self) -> usize {
+        self.heads.len() + self.elements.len()
+    }
+
+    /// Writes what the commands have changed, as one batch, and gives the locks back.
+    ///
+    /// # Errors
+    /// Those of a write; nothing was changed then.
+    pub fn commit(&mut self) -> Result<()> {
+        if self.held.is_empty() && self.changes() == 0 && self.events.is_empty() {
+            return Ok(());
+        }
+        let wanted = self.signals.is_wanted() && !self.events.is_empty();
+        if wanted {
+            for event in &self.events {
+                self.signals.mark(&event.place);
+            }
+        }
+        let written = self.write();
+        if written.is_ok() {
+            if wanted {
+                for event in &self.events {
+                    self.signals.ready(&event.place);
+                }
+            }
+            if let Some(tell) = &self.tell
+                && self.tells
+            {
+                tell(&self.events);
+            }
+        }
+        self.forget();
+        written
+    }
+
+    /// Forgets what was not written, and gives the locks back.
+    pub fn forget(&mut self) {
+        self.heads.clear();
+        self.elements.clear();
+        self.undo.clear();
+        self.events.clear();
+        self.events_before = 0;
+        self.let_go();
+    }
+
+    /// Whether anything was written since the last call.
+    pub fn take_wrote(&mut self) -> bool {
+        std::mem::take(&mut self.wrote)
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.wrote |= self.changes() > 0;
+        let keyspace = &self.keyspace;
+        if self.elements.is_empty() && self.heads.len() == 1 {
+            for (place, value) in self.heads.drain() {
+                let heads = self.store.make_heads(keyspace, usize::from(place[0]))?;
+                return match value {
+                    Some(value) => heads.table.put(&place[1..], value),
+                    None => heads.table.delete(&place[1..]),
+                };
+            }
+        }
+        if self.changes() == 0 {
+            return Ok(());
+        }
+        let mut batch = self.store.db.batch();
+        for (key, value) in &self.elements {
+            match value {
+                Some(value) => batch.put(&keyspace.elements, key, value),
+                None => batch.delete(&keyspace.elements, key),
+            };
+        }
+        for (place, value) in &self.heads {
+            let heads = self.store.make_heads(keyspace, usize::from(place[0]))?;
+            match value {
+                Some(value) => batch.put(&heads.table, &place[1..], value),
+                None => batch.delete(&heads.table, &place[1..]),
+            };
+        }
+        self.store.db.write(batch, Durability::Buffered)
+    }
+
+    /// A long command writes down what it has done so far, where nothing is half done: its own keys stay
+    /// locked. Within a transaction nothing is written before its end.
+    pub fn relieve(&mut self) -> Run {
+        if self.whole || self.changes() < MANY {
+            return Ok(());
+        }
+        if !self.waits {
+            return Err(Stop::Miss);
+        }
+        self.write_out()
+    }
+
+    /// Writes down what was done so far; its keys stay locked.
+    pub fn write_out(&mut self) -> Run {
+        for event in &self.events {
+            self.signals.mark(&event.place);
+        }
+        self.write()?;
+        self.heads.clear();
+        self.elements.clear();
+        self.settle();
+        Ok(())
+    }
+
+    /// Says that a key has changed, and how.
+    pub fn event(&mut self, class: u8, name: &'static str, key: &[u8]) {
+        if self.signals.is_wanted() || self.tells {
+            let place = (self.db as u8, key.to_vec());
+            self.events.push(Event { place, class, name });
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

@@ -1,0 +1,191 @@
+//! Numbers as Redis reads and writes them.
+
+/// A whole number, if the text is one as Redis takes it: no spaces, no plus, no leading zeros.
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    match digits {
+        [b'0'] => return (!negative).then_some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    let mut number: u64 = 0;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + u64::from(digit - b'0');
+    }
+    match negative {
+        true if number <= 1 << 63 => Some((number as i64).wrapping_neg()),
+        false => i64::try_from(number).ok(),
+        true => None,
+    }
+}
+
+/// A whole number without sign.
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 20 || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A floating-point number; none for what is no number.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    // Rust takes more spellings of infinity than C in no case; both take any case.
+    let number: f64 = text.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+/// As C's `%.17g` writes it, which is what Redis answers for scores.
+pub fn format_f64(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    if number == number.trunc() && number.abs() < 1e15 {
+        if number == 0.0 && number.is_sign_negative() {
+            return "-0".to_owned();
+        }
+        return (number as i64).to_string();
+    }
+    let scientific = format!("{number:.16e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..17).contains(&exponent) {
+        let decimals = (16 - exponent).max(0) as usize;
+        return trimmed(&format!("{number:.decimals$}")).to_owned();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
+/// Without zeros at the end of the decimals.
+fn trimmed(number: &str) -> &str {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    }
+}
+
+/// Decimals of [`add_decimals`]: those that Redis writes.
+const DECIMALS: u32 = 17;
+
+/// The sum of two numbers as `INCRBYFLOAT` writes it: exact in decimals as far as they fit, as doubles beyond.
+/// None if it is infinite or no number.
+pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
+    if let (Some(a), Some(b)) = (fixed(a), fixed(b))
+        && let Some(sum) = a.checked_add(b)
+    {
+        let unit = 10i128.pow(DECIMALS);
+        let (whole, rest) = ((sum / unit).abs(), (sum % unit).unsigned_abs());
+        let sign = if sum < 0 { "-" } else { "" };
+        let text = format!("{sign}{whole}.{rest:017}");
+        return Some(trimmed(&text).to_owned());
+    }
+    let sum = parse_f64(a)? + parse_f64(b)?;
+    if !sum.is_finite() {
+        return None;
+    }
+    Some(trimmed(&format!("{sum:.17}")).to_owned())
+}
+
+/// A number in units of the last decimal.
+fn fixed(text: &[u8]) -> Option<i128> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (negative, text) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.len() + decimals.len() == 0 || whole.len() > 18 || !digits(whole) || !digits(decimals)
+    {
+        return None;
+    }
+    if decimals.len() > DECIMALS as usize {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let rest: i128 = match decimals {
+        "" => 0,
+        _ => decimals.parse::<i128>().ok()? * 10i128.pow(DECIMALS - decimals.len() as u32),
+    };
+    let number = whole * 10i128.pow(DECIMALS) + rest;
+    Some(if negative { -number } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_strict() {
+        for good in [
+            "0",
+            "1",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+        ] {
+            assert_eq!(parse_i64(good.as_bytes()), Some(good.parse().unwrap()));
+        }
+        for bad in [
+            "",
+            "-",
+            "+1",
+            " 1",
+            "1 ",
+            "01",
+            "-0",
+            "00",
+            "1.0",
+            "1e3",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "99999999999999999999",
+        ] {
+            assert_eq!(parse_i64(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn scores_are_written_with_seventeen_digits() {
+        for (number, text) in [
+            (0.1, "0.10000000000000001"),
+            (3.0, "3"),
+            (-2.5, "-2.5"),
+            (1e17, "1e+17"),
+            (1e-5, "1.0000000000000001e-05"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (f64::INFINITY, "inf"),
+            (-0.0, "-0"),
+            (1e20, "1e+20"),
+            (12345678901234567.0, "12345678901234568"),
+        ] {
+            assert_eq!(format_f64(number), text);
+        }
+    }
+
+    #[test]
+    fn decimals_are_added_as_they_are_written() {
+        let add = |a: &str, b: &str| add_decimals(a.as_bytes(), b.as_bytes());
+        assert_eq!(add("10.50", "0.1").as_deref(), Some("10.6"));
+        assert_eq!(add("0.1", "0.2").as_deref(), Some("0.3"));
+        assert_eq!(add("5", "-5").as_deref(), Some("0"));
+        assert_eq!(add("-0.5", "0.25").as_deref(), Some("-0.25"));
+        assert_eq!(add("5.0e3", "2.0e2").as_deref(), Some("5200"));
+        assert_eq!(add("1", "inf"), None);
+        assert_eq!(add("x", "1"), None);
+    }
+}

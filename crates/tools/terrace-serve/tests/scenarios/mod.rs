@@ -1,0 +1,263 @@
+//! What the server promises, each as a scenario that says what is wrong: shown to hold, and to find the fault that is
+//! planted against it.
+
+#[path = "../serve/client.rs"]
+pub mod client;
+pub mod slow_syncs;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use client::{Client, Served, Value, database, encoded, options};
+use terrace::Database;
+use terrace_serve::{AppendFsync, ServeOptions, Server};
+
+/// What a scenario finds.
+pub type Found = Result<(), String>;
+
+/// Far longer than anything here takes on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+fn same(got: &Value, wanted: Value, what: &str) -> Found {
+    match *got == wanted {
+        true => Ok(()),
+        false => Err(format!("{what}: {got:?}, not {wanted:?}")),
+    }
+}
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+fn text(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+/// Answers come in the order of the commands, also behind one that waits in the pool.
+pub fn answers_are_in_order() -> Found {
+    let served = Served::new();
+    let mut client = served.client();
+    for i in 0..20 {
+        let number = i.to_string();
+        let mut bytes = encoded(&[b"DBSIZE"]);
+        bytes.extend(encoded(&[b"ECHO", number.as_bytes()]));
+        std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+        same(&client.read(), Value::Integer(0), "DBSIZE")?;
+        same(&client.read(), text(&number), "ECHO behind it")?;
+    }
+    Ok(())
+}
+
+/// A watched key that was changed and changed back counts as changed.
+pub fn a_value_written_back_is_a_change() -> Found {
+    let served = Served::new();
+    let (mut one, mut other) = (served.client(), served.client());
+    one.say("SET k 1");
+    one.say("WATCH k");
+    other.say("SET k 2");
+    other.say("SET k 1");
+    one.say("MULTI");
+    one.say("SET k 3");
+    same(&one.say("EXEC"), Value::Null, "EXEC behind a change")?;
+    // And one that was not goes through.
+    one.say("WATCH k");
+    one.say("MULTI");
+    one.say("SET k 3");
+    same(
+        &one.say("EXEC"),
+        Value::Array(vec![ok()]),
+        "EXEC without a change",
+    )
+}
+
+/// Each collection has elements of its own.
+pub fn a_number_is_used_once() -> Found {
+    let served = Served::new();
+    let mut client = served.client();
+    client.say("HSET a f v");
+    client.say("HSET b g w");
+    same(
+        &client.say("HGETALL b"),
+        Value::Array(vec![text("g"), text("w")]),
+        "another hash",
+    )?;
+    client.say("DEL a");
+    client.say("HSET a x y");
+    same(&client.say("HLEN a"), Value::Integer(1), "a hash made anew")
+}
+
+/// With `always` nothing is answered before the sync that makes it durable.
+pub fn always_waits_for_the_sync() -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, gate) = slow_syncs::disk(dir.path());
+    let db = Database::open_on(disk, terrace::Options::new().memory(64 << 20)).unwrap();
+    let options = ServeOptions {
+        appendfsync: AppendFsync::Always,
+        ..options()
+    };
+    let server = Server::start(db, options).unwrap();
+    let address = server.addresses()[0];
+    let (mut one, mut other) = (Client::new(address), Client::new(address));
+    same(&one.say("SET first 1"), ok(), "SET")?;
+    gate.close();
+    one.send(&[b"SET", b"k", b"v"]);
+    let begun = Instant::now();
+    while other.say("GET k") == Value::Null {
+        assert!(begun.elapsed() < LONG, "it is not written");
+    }
+    // It is written; its answer is as near as the next lines of the loop, if it does not wait.
+    std::thread::sleep(Duration::from_millis(200));
+    one.socket.set_nonblocking(true).unwrap();
+    let early = one.socket.peek(&mut [0]).is_ok();
+    one.socket.set_nonblocking(false).unwrap();
+    gate.open();
+    let answer = one.read();
+    drop(server);
+    match early {
+        true => Err("it was answered before the sync".into()),
+        false => same(&answer, ok(), "SET behind the sync"),
+    }
+}
+
+/// What is there all the while comes out of a scan.
+pub fn scans_leave_nothing_out() -> Found {
+    let served = Served::new();
+    let mut client = served.client();
+    for i in 0..500 {
+        client.say(&format!("SADD s m{i}"));
+        client.say(&format!("SET k{i} v"));
+    }
+    for scan in ["SSCAN s", "SCAN"] {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut cursor = "0".to_owned();
+        for step in 0.. {
+            let answer = client.say(&format!("{scan} {cursor} COUNT 7"));
+            cursor = answer.items()[0].text();
+            seen.extend(answer.items()[1].items().iter().map(Value::text));
+            // Comes and goes beside it.
+            client.say(&format!("SADD s other{step}"));
+            client.say(&format!("SREM s other{step}"));
+            if cursor == "0" {
+                break;
+            }
+        }
+        let all = (0..500).filter(|i| {
+            let name = if scan == "SCAN" { "k" } else { "m" };
+            seen.contains(&format!("{name}{i}"))
+        });
+        let all = all.count();
+        if all != 500 {
+            return Err(format!("{scan} has found {all} of 500"));
+        }
+    }
+    Ok(())
+}
+
+/// The count of a collection is what is in it.
+pub fn counts_are_right() -> Found {
+    let served = Served::new();
+    let mut client = served.client();
+    client.say("HSET h a 1 b 2 c 3");
+    client.say("HDEL h b x");
+    same(&client.say("HLEN h"), Value::Integer(2), "HLEN")?;
+    client.say("ZADD z 1 a 2 b 3 c");
+    client.say("ZREM z a");
+    same(&client.say("ZCARD z"), Value::Integer(2), "ZCARD")
+}
+
+/// A key whose expiry was taken away stays, whatever the queue says.
+pub fn a_kept_key_stays() -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicU64::new(1_700_000_000_000));
+    let clock = {
+        let now = now.clone();
+        Box::new(move || now.load(Ordering::SeqCst))
+    };
+    let db = database(dir.path(), 64 << 20);
+    let server = Server::start_with(db, options(), clock, Vec::new()).unwrap();
+    let mut client = Client::new(server.addresses()[0]);
+    for key in ["kept", "later", "again", "hash"] {
+        client.say(&format!("SET {key} v PX 1000"));
+    }
+    client.say("SET goes v PX 1001");
+    client.say("PERSIST kept");
+    client.say("PEXPIRE later 5000");
+    client.say("SET again w");
+    client.say("DEL hash");
+    client.say("HSET hash f v");
+    now.fetch_add(2000, Ordering::SeqCst);
+    same(&client.say("GET goes"), Value::Null, "what has expired")?;
+    let begun = Instant::now();
+    while !client.say("INFO stats").text().contains("expired_keys:") || {
+        let info = client.say("INFO stats").text();
+        info.contains("expired_keys:0")
+    } {
+        if begun.elapsed() > LONG {
+            return Err("nothing is removed".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    same(&client.say("GET kept"), text("v"), "PERSIST")?;
+    same(&client.say("GET later"), text("v"), "PEXPIRE")?;
+    same(&client.say("GET again"), text("w"), "SET over it")?;
+    same(
+        &client.say("HGET hash f"),
+        text("v"),
+        "another key of the name",
+    )?;
+    same(&client.say("PTTL later"), Value::Integer(3000), "PTTL")
+}
+
+/// The elements of a collection that a string was written over are removed.
+pub fn nothing_is_left_over() -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), 64 << 20);
+    let server = Server::start(db.clone(), options()).unwrap();
+    let mut client = Client::new(server.addresses()[0]);
+    client.say("HSET h a 1 b 2 c 3");
+    client.say("SADD other x");
+    client.say("SET h text");
+    let name = db
+        .structures()
+        .into_iter()
+        .find(|s| s.name.contains("elements"));
+    let elements = db.tree(&name.unwrap().name).unwrap();
+    let begun = Instant::now();
+    // The set has its owner and a member.
+    while elements.iter().unwrap().count() != 2 {
+        // The planted fault is one that lasts; so a short while will do to find it.
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err("elements of no key are left".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    same(
+        &client.say("SMEMBERS other"),
+        Value::Array(vec![text("x")]),
+        "the other",
+    )
+}
+
+/// Nothing is taken for a client that is gone.
+pub fn nothing_is_taken_for_who_is_gone() -> Found {
+    // One loop: what is said after the push is answered after whoever was woken has looked.
+    let served = Served::with(ServeOptions {
+        loops: 1,
+        ..options()
+    });
+    let mut pusher = served.client();
+    let mut gone = served.client();
+    gone.send(&[b"BLPOP", b"l", b"0"]);
+    let begun = Instant::now();
+    while !pusher
+        .say("INFO clients")
+        .text()
+        .contains("blocked_clients:1")
+    {
+        assert!(begun.elapsed() < LONG, "it does not wait");
+    }
+    drop(gone);
+    pusher.say("RPUSH l x");
+    same(&pusher.say("LLEN l"), Value::Integer(1), "LLEN")
+}

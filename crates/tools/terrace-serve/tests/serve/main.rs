@@ -1,0 +1,12 @@
+//! The server as clients see it.
+
+mod client;
+mod differential;
+mod documents;
+mod killed;
+mod limits;
+mod oracle;
+mod random_commands;
+mod scripts;
+mod together;
+mod whole;

@@ -1,0 +1,133 @@
+//! Scripts in Lua.
+
+use crate::client::{Client, Served, Value};
+use crate::oracle::Redis;
+
+/// What clients' libraries and recipes use scripts for.
+const SCRIPTS: &[(&str, &[&str])] = &[
+    ("return 1", &["0"]),
+    ("return {1, 2, 'three', {4}}", &["0"]),
+    ("return 3.99", &["0"]),
+    ("return nil", &["0"]),
+    ("return false", &["0"]),
+    ("return true", &["0"]),
+    ("return {1, nil, 3}", &["0"]),
+    ("return {KEYS[1], KEYS[2], ARGV[1]}", &["2", "a", "b", "c"]),
+    (
+        "return redis.call('SET', KEYS[1], ARGV[1])",
+        &["1", "k", "v"],
+    ),
+    ("return redis.call('GET', KEYS[1])", &["1", "k"]),
+    ("return redis.call('GET', 'nothing')", &["0"]),
+    ("return redis.call('INCR', KEYS[1])", &["1", "n"]),
+    ("return redis.call('INCR', KEYS[1])", &["1", "k"]),
+    ("return redis.pcall('INCR', KEYS[1])", &["1", "k"]),
+    (
+        "local r = redis.pcall('INCR', KEYS[1]); return r.err ~= nil",
+        &["1", "k"],
+    ),
+    ("return redis.error_reply('MYERR oh')", &["0"]),
+    ("return redis.status_reply('FINE')", &["0"]),
+    ("return {ok = 'well'}", &["0"]),
+    ("return redis.sha1hex('')", &["0"]),
+    (
+        "redis.call('RPUSH', KEYS[1], 1, 2, 3); return redis.call('LRANGE', KEYS[1], 0, -1)",
+        &["1", "l"],
+    ),
+    ("return redis.call('LPOP', KEYS[1])", &["1", "l"]),
+    ("return #redis.call('LRANGE', KEYS[1], 0, -1)", &["1", "l"]),
+    ("return redis.call('HGETALL', KEYS[1])", &["1", "h"]),
+    (
+        "redis.call('SET', KEYS[1], 'a'); error('no')",
+        &["1", "half"],
+    ),
+    ("return redis.call('GET', KEYS[1])", &["1", "half"]),
+    ("return cjson.encode({1, 2, 3})", &["0"]),
+    (
+        "return cjson.decode('{\"a\": [1, 2, {\"b\": \"c\"}]}').a[3].b",
+        &["0"],
+    ),
+    ("return redis.call('NOSUCH')", &["0"]),
+    ("return redis.call()", &["0"]),
+    ("x = 1", &["0"]),
+    ("return x", &["0"]),
+    ("this is no script", &["0"]),
+    ("return 1", &["-1"]),
+    ("return 1", &["5", "a"]),
+    // The release of a lock.
+    (
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        &["1", "k", "v"],
+    ),
+    (
+        "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
+        &["1", "k", "v"],
+    ),
+    // A limiter.
+    (
+        "local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('PEXPIREAT', KEYS[1], ARGV[1]) end return n",
+        &["1", "limit", "20000000000000"],
+    ),
+    ("return redis.call('PEXPIRETIME', KEYS[1])", &["1", "limit"]),
+    (
+        "redis.call('SELECT', 3); return redis.call('SET', 'there', 1)",
+        &["0"],
+    ),
+    ("return redis.call('EXISTS', 'there')", &["0"]),
+    (
+        "local t = {} for i = 1, 100 do t[i] = redis.call('SADD', 'set', i) end return redis.call('SCARD', 'set')",
+        &["0"],
+    ),
+];
+
+#[test]
+fn scripts_are_answered_as_by_redis() {
+    let Some(redis) = Redis::start() else {
+        return;
+    };
+    let served = Served::new();
+    let mut clients = [Client::new(redis.address), served.client()];
+    for (script, arguments) in SCRIPTS {
+        let answers = clients.each_mut().map(|client| {
+            let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes()];
+            words.extend(arguments.iter().map(|a| a.as_bytes()));
+            match client.ask(&words) {
+                Value::Error(text) => Value::Error(text.split(' ').next().unwrap().to_owned()),
+                other => other,
+            }
+        });
+        assert_eq!(answers[0], answers[1], "{script} {arguments:?}");
+    }
+}
+
+#[test]
+fn scripts_are_called_by_name_and_change_all_or_see_all() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert!(client.say("EVALSHA abc 0").text().starts_with("NOSCRIPT"));
+    let name = client.ask(&[b"SCRIPT", b"LOAD", b"return ARGV[1]"]).text();
+    assert_eq!(client.say(&format!("EVALSHA {name} 0 x")).text(), "x");
+    assert_eq!(
+        client.say(&format!("SCRIPT EXISTS {name} abc")).items()[0],
+        Value::Integer(1)
+    );
+    assert!(
+        client
+            .ask(&[b"EVAL_RO", b"return redis.call('SET','k','v')", b"0"])
+            .text()
+            .contains("read-only")
+    );
+    let add = b"for i = 1, 10 do local n = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], (n or 0) + 1) redis.call('INCR', 'undeclared') end";
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = served.client();
+                for _ in 0..20 {
+                    client.ask(&[b"EVAL", add, b"1", b"n"]);
+                }
+            });
+        }
+    });
+    assert_eq!(client.say("GET n").text(), "800");
+    assert_eq!(client.say("GET undeclared").text(), "800");
+}

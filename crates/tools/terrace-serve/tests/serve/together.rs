@@ -1,0 +1,200 @@
+//! Several clients at a time: transactions, waiting for elements, channels.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Served, Value, encoded};
+
+/// Far longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn wait_until_blocked(client: &mut Client, many: usize) {
+    let begun = Instant::now();
+    while !client
+        .say("INFO clients")
+        .text()
+        .contains(&format!("blocked_clients:{many}\r"))
+    {
+        assert!(begun.elapsed() < LONG, "{many} clients do not wait");
+    }
+}
+
+#[test]
+fn increments_of_many_clients_are_all_counted() {
+    let served = Served::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = served.client();
+                for _ in 0..25 {
+                    let mut bytes = Vec::new();
+                    for _ in 0..20 {
+                        bytes.extend(encoded(&[b"INCR", b"n"]));
+                        bytes.extend(encoded(&[b"HINCRBY", b"h", b"f", b"1"]));
+                        bytes.extend(encoded(&[b"RPUSH", b"l", b"x"]));
+                    }
+                    std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+                    for _ in 0..60 {
+                        assert!(matches!(client.read(), Value::Integer(_)));
+                    }
+                }
+            });
+        }
+    });
+    let mut client = served.client();
+    assert_eq!(client.say("GET n").text(), "2000");
+    assert_eq!(client.say("HGET h f").text(), "2000");
+    assert_eq!(client.say("LLEN l"), Value::Integer(2000));
+}
+
+#[test]
+fn watched_transactions_lose_no_update() {
+    let served = Served::new();
+    served.client().say("SET n 0");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = served.client();
+                let mut done = 0;
+                while done < 50 {
+                    client.say("WATCH n");
+                    let n: u64 = client.say("GET n").text().parse().unwrap();
+                    client.say("MULTI");
+                    client.say(&format!("SET n {}", n + 1));
+                    client.say("INCR others");
+                    match client.say("EXEC") {
+                        Value::Null => {}
+                        answer => {
+                            assert_eq!(answer.items().len(), 2);
+                            done += 1;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut client = served.client();
+    assert_eq!(client.say("GET n").text(), "200");
+    assert_eq!(client.say("GET others").text(), "200");
+}
+
+#[test]
+fn nobody_sees_half_a_transaction() {
+    let served = Served::new();
+    served.client().say("MSET a 0 b 0");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = served.client();
+            for i in 1..300 {
+                client.say("MULTI");
+                client.say(&format!("SET a {i}"));
+                client.say(&format!("SET b {i}"));
+                client.say("EXEC");
+            }
+        });
+        scope.spawn(|| {
+            let mut client = served.client();
+            for _ in 0..300 {
+                let both = client.say("MGET a b");
+                assert_eq!(both.items()[0], both.items()[1]);
+            }
+        });
+    });
+}
+
+#[test]
+fn who_waits_longest_is_served_first() {
+    let served = Served::new();
+    let mut pusher = served.client();
+    let mut waiting = Vec::new();
+    for i in 0..3 {
+        let mut client = served.client();
+        client.send(&[b"BLPOP", b"none", b"l", b"0"]);
+        waiting.push(client);
+        wait_until_blocked(&mut pusher, i + 1);
+    }
+    for (i, client) in waiting.iter_mut().enumerate() {
+        pusher.say(&format!("RPUSH l v{i}"));
+        let answer = client.read();
+        assert_eq!(answer.items()[0].text(), "l");
+        assert_eq!(answer.items()[1].text(), format!("v{i}"));
+    }
+    assert_eq!(pusher.say("EXISTS l"), Value::Integer(0));
+    // Several at once.
+    for client in &mut waiting {
+        client.send(&[b"BRPOP", b"l", b"0"]);
+    }
+    wait_until_blocked(&mut pusher, 3);
+    pusher.say("RPUSH l 1 2 3");
+    let mut got: Vec<String> = waiting
+        .iter_mut()
+        .map(|c| c.read().items()[1].text())
+        .collect();
+    got.sort();
+    assert_eq!(got, ["1", "2", "3"]);
+}
+
+#[test]
+fn waiting_ends_by_time_by_others_and_by_going() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_eq!(client.say("BLPOP l 0.01"), Value::Null);
+    assert_eq!(client.say("BLMOVE l m LEFT RIGHT 0.01"), Value::Null);
+    let id = client.say("CLIENT ID").text();
+    client.send(&[b"BLPOP", b"l", b"0"]);
+    let mut other = served.client();
+    wait_until_blocked(&mut other, 1);
+    assert_eq!(
+        other.say(&format!("CLIENT UNBLOCK {id} ERROR")),
+        Value::Integer(1)
+    );
+    assert!(client.read().text().starts_with("UNBLOCKED"));
+    client.send(&[b"BZPOPMIN", b"z", b"0"]);
+    wait_until_blocked(&mut other, 1);
+    drop(client);
+    wait_until_blocked(&mut other, 0);
+    other.say("ZADD z 1 m");
+    assert_eq!(other.say("ZCARD z"), Value::Integer(1));
+    // What comes behind a command that waits is answered behind it.
+    let mut client = served.client();
+    let mut bytes = encoded(&[b"BLPOP", b"l", b"0"]);
+    bytes.extend(encoded(&[b"ECHO", b"behind"]));
+    std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+    wait_until_blocked(&mut other, 1);
+    other.say("RPUSH l x");
+    assert_eq!(client.read().items()[1].text(), "x");
+    assert_eq!(client.read().text(), "behind");
+}
+
+#[test]
+fn channels_and_events_are_heard() {
+    let served = Served::new();
+    let (mut listener, mut speaker) = (served.client(), served.client());
+    listener.say("SUBSCRIBE news");
+    assert_eq!(listener.say("PSUBSCRIBE n*").items()[2], Value::Integer(2));
+    assert_eq!(speaker.say("PUBLISH news hello"), Value::Integer(2));
+    let heard = listener.read();
+    assert_eq!(heard.items()[0].text(), "message");
+    assert_eq!(heard.items()[2].text(), "hello");
+    assert_eq!(listener.read().items()[0].text(), "pmessage");
+    assert!(
+        listener
+            .say("GET a")
+            .text()
+            .starts_with("ERR Can't execute 'get'")
+    );
+    assert_eq!(listener.say("PING").items()[0].text(), "pong");
+    assert_eq!(
+        speaker.say("PUBSUB NUMSUB news").items()[1],
+        Value::Integer(1)
+    );
+    listener.say("UNSUBSCRIBE news");
+    listener.say("PUNSUBSCRIBE n*");
+    assert_eq!(speaker.say("PUBLISH news hello"), Value::Integer(0));
+    speaker.say("CONFIG SET notify-keyspace-events KEA");
+    listener.say("PSUBSCRIBE __key*__:*");
+    speaker.say("SET k v");
+    let heard = listener.read();
+    assert_eq!(heard.items()[2].text(), "__keyspace@0__:k");
+    assert_eq!(heard.items()[3].text(), "set");
+    assert_eq!(listener.read().items()[2].text(), "__keyevent@0__:set");
+}
