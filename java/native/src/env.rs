@@ -122,11 +122,16 @@ impl Env {
         R::NOTHING
     }
 
+    /// Whether an exception is pending.
+    fn is_pending(&self) -> bool {
+        // SAFETY: may be called at any time.
+        unsafe { (self.table().v1_2.ExceptionCheck)(self.0) }
+    }
+
     #[cold]
     fn throw(&self, failure: &Failure) {
         let table = self.table();
-        // SAFETY: may be called at any time.
-        if unsafe { (table.v1_2.ExceptionCheck)(self.0) } {
+        if self.is_pending() {
             return;
         }
         let (Ok(kind), Ok(text)) = (
@@ -218,7 +223,10 @@ impl Env {
         into.clear();
         into.resize(len, 0);
         self.copy(array, len, into.as_mut_ptr());
-        Ok(())
+        match self.is_pending() {
+            false => Ok(()),
+            true => Err(pending()),
+        }
     }
 
     /// All of an array; none of null.
@@ -246,7 +254,10 @@ impl Env {
         unsafe {
             (self.table().v1_1.GetLongArrayRegion)(self.0, array.0, 0, len, longs.as_mut_ptr())
         };
-        Ok(longs)
+        match self.is_pending() {
+            false => Ok(longs),
+            true => Err(pending()),
+        }
     }
 
     /// A new array.
@@ -332,10 +343,9 @@ impl Env {
                 arguments.as_ptr(),
             )
         };
-        // SAFETY: may be called at any time.
-        match done && !unsafe { (table.v1_2.ExceptionCheck)(self.0) } {
-            true => Ok(()),
-            false => Err(Failure::aborted()),
+        match self.is_pending() || !done {
+            false => Ok(()),
+            true => Err(Failure::aborted()),
         }
     }
 

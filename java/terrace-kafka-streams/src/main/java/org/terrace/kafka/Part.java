@@ -100,6 +100,9 @@ final class Part {
     /** Records from one key to another, both ends included; null is no end. The waiting map is looked at first: see above. */
     Merged range(Bytes from, Bytes to, boolean reverse, boolean committedOnly) {
         NavigableMap<Bytes, byte[]> waiting = staged;
+        if (from != null && to != null && from.compareTo(to) > 0) {
+            return new Merged(java.util.Collections.emptyIterator(), null, reverse);
+        }
         if (committedOnly) {
             waiting = java.util.Collections.emptyNavigableMap();
         }
