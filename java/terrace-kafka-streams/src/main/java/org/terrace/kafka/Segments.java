@@ -17,12 +17,14 @@ final class Segments {
 
     private final long retention;
     private final long interval;
+    private final boolean atClose;
     private final NavigableMap<Long, Part> parts = new ConcurrentSkipListMap<>();
     private volatile long streamTime = -1;
     private String prefix;
 
-    Segments(long retention) {
+    Segments(long retention, boolean atClose) {
         this.retention = retention;
+        this.atClose = atClose;
         this.interval = interval(retention);
     }
 
@@ -48,15 +50,15 @@ final class Segments {
         return streamTime;
     }
 
-    /** The least time that is not yet forgotten. */
+    /** The least time that is not yet forgotten. What is told when it closes is read one millisecond later. */
     long least() {
-        return streamTime - retention + 1;
+        return streamTime - retention + (atClose ? 0 : 1);
     }
 
     /** Moves the time on; whether a record of this time is kept. */
     boolean sees(long time) {
         streamTime = Math.max(streamTime, time);
-        return time >= least();
+        return time > streamTime - retention;
     }
 
     Part part(long time) {
@@ -84,7 +86,12 @@ final class Segments {
 
     /** The parts that may have records of these times. */
     List<Part> between(long from, long to, boolean reverse) {
-        long low = segment(Math.max(from, least()));
+        return parts(Math.max(from, least()), to, reverse);
+    }
+
+    /** The same, with those that are forgotten and not dropped yet. */
+    List<Part> parts(long from, long to, boolean reverse) {
+        long low = segment(from);
         long high = to == Long.MAX_VALUE ? Long.MAX_VALUE : segment(to);
         if (low > high) {
             return List.of();
@@ -95,7 +102,7 @@ final class Segments {
 
     /** Behind a commit. */
     void expire(Database db) {
-        NavigableMap<Long, Part> gone = parts.headMap(segment(least()), false);
+        NavigableMap<Long, Part> gone = parts.headMap(segment(streamTime - retention), false);
         for (Part part : new ArrayList<>(gone.values())) {
             parts.values().remove(part);
             if (part.isMade()) {

@@ -27,7 +27,7 @@ class SessionRecords extends Store implements SessionStore<Bytes, byte[]> {
 
     SessionRecords(String name, long retention) {
         super(name);
-        segments = new Segments(retention);
+        segments = new Segments(retention, false);
     }
 
     /** Values begin with headers. */
@@ -158,7 +158,13 @@ class SessionRecords extends Store implements SessionStore<Bytes, byte[]> {
 
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> findSessions(long leastEnd, long mostEnd) {
-        return many(null, null, leastEnd, mostEnd, Long.MAX_VALUE, false, false);
+        // What has closed is asked for when it is forgotten already.
+        check();
+        return new Records<>(this, segments.parts(leastEnd, mostEnd, false), part -> part.range(null, null, false, false),
+            (stored, value) -> {
+                byte[] bytes = stored.get();
+                return end(bytes) >= leastEnd && end(bytes) <= mostEnd ? KeyValue.pair(windowed.deserialize(null, bytes), value) : null;
+            });
     }
 
     @Override

@@ -1,6 +1,7 @@
 package org.terrace.kafka;
 
 import org.apache.kafka.streams.DslStoreFormat;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.state.DslKeyValueParams;
 import org.apache.kafka.streams.state.DslSessionParams;
 import org.apache.kafka.streams.state.DslStoreSuppliers;
@@ -28,6 +29,10 @@ public final class TerraceDslStoreSuppliers implements DslStoreSuppliers {
 
     @Override
     public WindowBytesStoreSupplier windowStore(DslWindowParams params) {
+        if (params.emitStrategy().type() == EmitStrategy.StrategyType.ON_WINDOW_CLOSE) {
+            return TerraceStores.closingWindowStore(params.name(), params.retentionPeriod(), params.windowSize(),
+                params.retainDuplicates(), params.dslStoreFormat() == DslStoreFormat.HEADERS);
+        }
         if (params.dslStoreFormat() == DslStoreFormat.HEADERS) {
             return TerraceStores.timestampedWindowStoreWithHeaders(params.name(), params.retentionPeriod(), params.windowSize(),
                 params.retainDuplicates());

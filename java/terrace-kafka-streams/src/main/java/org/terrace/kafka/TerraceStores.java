@@ -60,7 +60,7 @@ public final class TerraceStores {
      */
     public static WindowBytesStoreSupplier windowStore(String name, Duration retention, Duration windowSize,
             boolean retainDuplicates) {
-        return new OfWindows(name, retention, windowSize, retainDuplicates, false);
+        return new OfWindows(name, retention, windowSize, retainDuplicates, false, false);
     }
 
     /**
@@ -74,7 +74,7 @@ public final class TerraceStores {
      */
     public static WindowBytesStoreSupplier timestampedWindowStore(String name, Duration retention, Duration windowSize,
             boolean retainDuplicates) {
-        return new OfWindows(name, retention, windowSize, retainDuplicates, true);
+        return new OfWindows(name, retention, windowSize, retainDuplicates, true, false);
     }
 
     /**
@@ -88,7 +88,7 @@ public final class TerraceStores {
      */
     public static WindowBytesStoreSupplier timestampedWindowStoreWithHeaders(String name, Duration retention, Duration windowSize,
             boolean retainDuplicates) {
-        return new OfWindowsWithHeaders(name, retention, windowSize, retainDuplicates);
+        return new OfWindowsWithHeaders(name, retention, windowSize, retainDuplicates, false);
     }
 
     /**
@@ -111,6 +111,13 @@ public final class TerraceStores {
      */
     public static SessionBytesStoreSupplier sessionStoreWithHeaders(String name, Duration retention) {
         return new OfSessionsWithHeaders(name, retention);
+    }
+
+    /** For windows of which the DSL tells one result, when they close. */
+    static WindowBytesStoreSupplier closingWindowStore(String name, Duration retention, Duration windowSize,
+            boolean retainDuplicates, boolean headers) {
+        return headers ? new OfWindowsWithHeaders(name, retention, windowSize, retainDuplicates, true)
+            : new OfWindows(name, retention, windowSize, retainDuplicates, true, true);
     }
 
     private static class OfRecords implements KeyValueBytesStoreSupplier {
@@ -154,9 +161,11 @@ public final class TerraceStores {
         final long retention;
         final long windowSize;
         final boolean duplicates;
+        final boolean atClose;
         private final boolean timestamped;
 
-        OfWindows(String name, Duration retention, Duration windowSize, boolean duplicates, boolean timestamped) {
+        OfWindows(String name, Duration retention, Duration windowSize, boolean duplicates, boolean timestamped, boolean atClose) {
+            this.atClose = atClose;
             this.name = java.util.Objects.requireNonNull(name, "name cannot be null");
             this.retention = retention.toMillis();
             this.windowSize = windowSize.toMillis();
@@ -175,8 +184,8 @@ public final class TerraceStores {
 
         @Override
         public WindowStore<Bytes, byte[]> get() {
-            return timestamped ? new WindowRecords.Timestamped(name, retention, windowSize, duplicates)
-                : new WindowRecords(name, retention, windowSize, duplicates);
+            return timestamped ? new WindowRecords.Timestamped(name, retention, windowSize, duplicates, atClose)
+                : new WindowRecords(name, retention, windowSize, duplicates, atClose);
         }
 
         @Override
@@ -206,13 +215,13 @@ public final class TerraceStores {
     }
 
     private static final class OfWindowsWithHeaders extends OfWindows implements HeadersBytesStoreSupplier {
-        OfWindowsWithHeaders(String name, Duration retention, Duration windowSize, boolean duplicates) {
-            super(name, retention, windowSize, duplicates, true);
+        OfWindowsWithHeaders(String name, Duration retention, Duration windowSize, boolean duplicates, boolean atClose) {
+            super(name, retention, windowSize, duplicates, true, atClose);
         }
 
         @Override
         public WindowStore<Bytes, byte[]> get() {
-            return new WindowRecords.WithHeaders(name, retention, windowSize, duplicates);
+            return new WindowRecords.WithHeaders(name, retention, windowSize, duplicates, atClose);
         }
     }
 

@@ -3,26 +3,70 @@ package org.terrace.kafka;
 import java.nio.ByteBuffer;
 import org.apache.kafka.common.utils.Bytes;
 
-/** Keys of windows as they come from the changelog: key, begin (8 bytes), number (4 bytes). */
+/**
+ * Keys of windows. In the changelog, and in most stores: key, begin (8 bytes), number (4 bytes), so that a key has its windows
+ * together. In stores that are asked what has closed: begin, key, number.
+ */
 final class WindowKeys {
     static final int SUFFIX = 12;
+    private static final int TIME = 8;
 
-    private WindowKeys() {}
+    private final boolean timeFirst;
 
-    static Bytes of(byte[] key, long start, int number) {
-        return Bytes.wrap(ByteBuffer.allocate(key.length + SUFFIX).put(key).putLong(start).putInt(number).array());
+    WindowKeys(boolean timeFirst) {
+        this.timeFirst = timeFirst;
+    }
+
+    boolean isTimeFirst() {
+        return timeFirst;
+    }
+
+    Bytes of(byte[] key, long start, int number) {
+        ByteBuffer to = ByteBuffer.allocate(key.length + SUFFIX);
+        return Bytes.wrap((timeFirst ? to.putLong(start).put(key) : to.put(key).putLong(start)).putInt(number).array());
     }
 
     static boolean isOne(byte[] stored) {
         return stored.length >= SUFFIX;
     }
 
-    static long start(byte[] stored) {
-        return ByteBuffer.wrap(stored).getLong(stored.length - SUFFIX);
+    long start(byte[] stored) {
+        return ByteBuffer.wrap(stored).getLong(timeFirst ? 0 : stored.length - SUFFIX);
     }
 
-    static Bytes key(byte[] stored) {
-        return Bytes.wrap(java.util.Arrays.copyOf(stored, stored.length - SUFFIX));
+    Bytes key(byte[] stored) {
+        int begin = timeFirst ? TIME : 0;
+        return Bytes.wrap(java.util.Arrays.copyOfRange(stored, begin, begin + stored.length - SUFFIX));
+    }
+
+    /** As in the changelog, of one that is stored. */
+    byte[] logged(byte[] stored) {
+        if (!timeFirst) {
+            return stored;
+        }
+        int key = stored.length - SUFFIX;
+        return ByteBuffer.allocate(stored.length).put(stored, TIME, key).put(stored, 0, TIME).put(stored, TIME + key, SUFFIX - TIME)
+            .array();
+    }
+
+    /** As it is stored, of one in the changelog. */
+    byte[] stored(byte[] logged) {
+        if (!timeFirst) {
+            return logged;
+        }
+        int key = logged.length - SUFFIX;
+        return ByteBuffer.allocate(logged.length).put(logged, key, TIME).put(logged, 0, key).put(logged, key + TIME, SUFFIX - TIME)
+            .array();
+    }
+
+    /** A key below all of this time or later, in stores by time. */
+    static Bytes from(long time) {
+        return Bytes.wrap(ByteBuffer.allocate(TIME).putLong(time).array());
+    }
+
+    /** A key above all of this time or earlier, in stores by time; null: there is none above. */
+    static Bytes upTo(long time) {
+        return time == Long.MAX_VALUE ? null : from(time + 1);
     }
 
     /**

@@ -18,19 +18,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.terrace.TerraceException;
 
-/** A store of records by key and the begin of a window. */
+/** A store of records by key and the begin of a window; {@code atClose}: it is asked for what has closed, by time. */
 class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
     private static final Logger LOG = LoggerFactory.getLogger(WindowRecords.class);
 
     private final Segments segments;
+    private final WindowKeys keys;
     private final boolean duplicates;
     private final TimeWindowedDeserializer<Bytes> windowed;
     private int number;
     private long late;
 
-    WindowRecords(String name, long retention, long windowSize, boolean duplicates) {
+    WindowRecords(String name, long retention, long windowSize, boolean duplicates, boolean atClose) {
         super(name);
-        this.segments = new Segments(retention);
+        this.segments = new Segments(retention, atClose);
+        this.keys = new WindowKeys(atClose);
         this.duplicates = duplicates;
         windowed = new TimeWindowedDeserializer<>(new BytesDeserializer(), windowSize);
         windowed.setIsChangelogTopic(true);
@@ -38,15 +40,15 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
 
     /** Values begin with a timestamp. */
     static class Timestamped extends WindowRecords implements TimestampedBytesStore {
-        Timestamped(String name, long retention, long windowSize, boolean duplicates) {
-            super(name, retention, windowSize, duplicates);
+        Timestamped(String name, long retention, long windowSize, boolean duplicates, boolean atClose) {
+            super(name, retention, windowSize, duplicates, atClose);
         }
     }
 
     /** Values begin with headers and a timestamp. */
     static final class WithHeaders extends Timestamped implements HeadersBytesStore {
-        WithHeaders(String name, long retention, long windowSize, boolean duplicates) {
-            super(name, retention, windowSize, duplicates);
+        WithHeaders(String name, long retention, long windowSize, boolean duplicates, boolean atClose) {
+            super(name, retention, windowSize, duplicates, atClose);
         }
     }
 
@@ -83,9 +85,10 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
     @Override
     void restore(byte[] key, byte[] value) {
         if (WindowKeys.isOne(key)) {
-            long start = WindowKeys.start(key);
+            byte[] stored = keys.stored(key);
+            long start = keys.start(stored);
             if (segments.sees(start)) {
-                restored(segments.part(start).put(Bytes.wrap(key), value));
+                restored(segments.part(start).put(Bytes.wrap(stored), value));
             }
         }
     }
@@ -100,7 +103,7 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
         }
         number = duplicates ? number + 1 & Integer.MAX_VALUE : 0;
         if (segments.sees(start)) {
-            changed(segments.part(start).put(WindowKeys.of(key.get(), start, number), value));
+            changed(segments.part(start).put(keys.of(key.get(), start, number), value));
         } else {
             if (late++ == 0) {
                 LOG.warn("a record of the store {} comes later than it is kept for and is left out; so will others be, which are"
@@ -121,7 +124,7 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
         notNull(key);
         Part part = time < segments.least() ? null : segments.partIfThere(time);
         try {
-            return part == null ? null : part.get(WindowKeys.of(key.get(), time, duplicates ? number : 0), committedOnly);
+            return part == null ? null : part.get(keys.of(key.get(), time, duplicates ? number : 0), committedOnly);
         } catch (TerraceException e) {
             if (e.kind() == TerraceException.Kind.NO_SUCH_STRUCTURE) {
                 return null;
@@ -135,14 +138,14 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
         notNull(key);
         long least = Math.max(from, segments.least());
         int length = key.get().length + WindowKeys.SUFFIX;
-        Bytes low = WindowKeys.of(key.get(), Math.max(0, least), 0);
-        Bytes high = WindowKeys.of(key.get(), Math.max(0, to), -1);
+        // By time, those of other keys lie between, as longer keys that begin as this one with a time do otherwise.
+        Bytes low = keys.of(key.get(), Math.max(0, least), 0);
+        Bytes high = keys.of(key.get(), Math.max(0, to), -1);
         Records<Long, byte[]> records = new Records<>(this, segments.between(from, to, reverse),
             part -> part.range(low, high, reverse, committedOnly), (stored, value) -> {
                 byte[] bytes = stored.get();
-                // Longer keys that begin as this one with a time lie between.
-                return bytes.length == length && inside(WindowKeys.start(bytes), least, to)
-                    ? KeyValue.pair(WindowKeys.start(bytes), value) : null;
+                return bytes.length == length && inside(keys.start(bytes), least, to) && keys.key(bytes).equals(key)
+                    ? KeyValue.pair(keys.start(bytes), value) : null;
             });
         return new WindowStoreIterator<>() {
             @Override
@@ -180,17 +183,20 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
         }
         long least = Math.max(timeFrom, segments.least());
         return new Records<>(this, segments.between(timeFrom, timeTo, reverse), part -> {
+            if (keys.isTimeFirst()) {
+                return part.range(WindowKeys.from(Math.max(0, least)), WindowKeys.upTo(timeTo), reverse, committedOnly);
+            }
             // The times of a part are below its end.
             byte[] suffix = ByteBuffer.allocate(WindowKeys.SUFFIX).putLong(segments.last(part)).putInt(-1).array();
             return part.range(from, WindowKeys.above(to, suffix), reverse, committedOnly);
         }, (stored, value) -> {
             byte[] bytes = stored.get();
-            if (!inside(WindowKeys.start(bytes), least, timeTo)) {
+            if (!inside(keys.start(bytes), least, timeTo)) {
                 return null;
             }
-            Bytes key = WindowKeys.key(bytes);
+            Bytes key = keys.key(bytes);
             boolean ours = (from == null || key.compareTo(from) >= 0) && (to == null || key.compareTo(to) <= 0);
-            return ours ? KeyValue.pair(windowed.deserialize(null, bytes), value) : null;
+            return ours ? KeyValue.pair(windowed.deserialize(null, keys.logged(bytes)), value) : null;
         });
     }
 

@@ -97,6 +97,11 @@ class TopologiesTest {
                 out(left(builder).groupByKey().windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofSeconds(25), minute))
                     .emitStrategy(EmitStrategy.onWindowClose()).count().toStream((key, value) -> windowed(key)));
                 break;
+            case "sessions, suppressed":
+                out(left(builder).groupByKey().windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofSeconds(25), minute))
+                    .count().suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+                    .toStream((key, value) -> windowed(key)));
+                break;
             case "suppress":
                 out(left(builder).groupByKey().windowedBy(tumbling).count()
                     .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).toStream((key, value) -> windowed(key)));
@@ -166,14 +171,28 @@ class TopologiesTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"count", "reduce", "join of tables", "join by foreign key", "hopping", "tumbling", "tumbling, at the close",
-        "sliding", "sessions", "sessions, at the close", "suppress", "join of streams"})
+        "sliding", "sessions", "sessions, suppressed", "suppress", "join of streams"})
     void theSameComesOut(String what) throws Exception {
         for (boolean cached : new boolean[] {false, true}) {
             List<String> ours = run(what, TerraceDslStoreSuppliers.class, cached);
             assertTrue(ours.size() > 50, () -> ours.size() + " results");
             assertEquals(run(what, BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers.class, cached), ours);
-            assertEquals(run(what, BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class, cached), ours);
+            if (!what.endsWith("at the close")) {
+                // Those in memory have forgotten a window by then.
+                assertEquals(run(what, BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class, cached), ours);
+            }
         }
+    }
+
+    /** RocksDB drops a segment before it has told all sessions of it; nobody who suppresses loses one. */
+    @Test
+    void sessionsAreToldAtTheirCloseAllOfThem() throws Exception {
+        List<String> ours = run("sessions, at the close", TerraceDslStoreSuppliers.class, false);
+        assertTrue(ours.containsAll(run("sessions, at the close", BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers.class, false)));
+        List<String> suppressed = run("sessions, suppressed", BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class, false);
+        suppressed.sort(null);
+        ours.sort(null);
+        assertEquals(suppressed, ours);
     }
 
     @Test
