@@ -47,6 +47,10 @@ pub enum Fault {
     EqualPlaceIsEqual,
     /// A restore applies a change behind the one that was asked for.
     RestoredTooFar,
+    /// What was begun and is not finished is shown to who reads the changes.
+    UnfinishedShown,
+    /// The snapshot that changes begin with is taken before the log is held.
+    SnapshotBeforeHold,
     /// A batch does not tell those who watch its keys.
     BatchUnwatched,
     /// A transaction takes a lock that it holds itself for one that others hold.
@@ -76,7 +80,9 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 18] = [
+    pub const ANYWHERE: [Fault; 20] = [
+        Fault::UnfinishedShown,
+        Fault::SnapshotBeforeHold,
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,
