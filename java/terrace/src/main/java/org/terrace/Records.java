@@ -1,0 +1,142 @@
+package org.terrace;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+
+/**
+ * Records by key that can be read: of a structure as it is, or as it was in a snapshot. Any number of threads may use it.
+ */
+public abstract class Records {
+    final long handle;
+
+    Records(long handle) {
+        this.handle = handle;
+    }
+
+    /**
+     * The name of the structure.
+     *
+     * @return the name
+     */
+    public String name() {
+        return Utf8.text(Native.name(handle));
+    }
+
+    /**
+     * The kind of the structure.
+     *
+     * @return the kind
+     */
+    public Kind kind() {
+        return Kind.of(Native.kind(handle));
+    }
+
+    /**
+     * The value of a key.
+     *
+     * @param key which
+     * @return the value in an array of its own, or null
+     * @throws TerraceException {@code KEY_TOO_LONG}, {@code IO}, {@code CORRUPT}, {@code CLOSED}
+     */
+    public byte[] get(byte[] key) {
+        return Native.get(handle, key, key.length);
+    }
+
+    /**
+     * The value of a key, without an array of its own.
+     *
+     * @param key which
+     * @param into gets as much of it as fits
+     * @return the length of the value, or -1 if there is none
+     */
+    public int get(byte[] key, byte[] into) {
+        return Native.getInto(handle, key, key.length, into, into.length);
+    }
+
+    /**
+     * The values of many keys, read from the disk together.
+     *
+     * @param keys which
+     * @return for each of them, in their order, the value or null
+     */
+    public List<byte[]> getAll(List<byte[]> keys) {
+        Window window = Window.keys(keys);
+        return Arrays.asList(Native.getAll(handle, window.bytes, window.length));
+    }
+
+    /**
+     * Whether there is a record of a key.
+     *
+     * @param key which
+     * @return whether
+     */
+    public boolean containsKey(byte[] key) {
+        return Native.contains(handle, key, key.length);
+    }
+
+    /**
+     * Whether there is no record.
+     *
+     * @return whether
+     */
+    public boolean isEmpty() {
+        return Native.isEmpty(handle);
+    }
+
+    /**
+     * How many records there are, about: nobody counts them as they are written.
+     *
+     * @return an estimate
+     */
+    public long estimatedSize() {
+        return Native.estimate(handle);
+    }
+
+    /**
+     * All records, in the order of the structure.
+     *
+     * @return a cursor, which has to be closed
+     */
+    public Cursor all() {
+        return range(null, false, null, false, false);
+    }
+
+    Cursor range(byte[] from, boolean fromExcluded, byte[] to, boolean toIncluded, boolean descending) {
+        return new Cursor(Native.range(handle, from, to, flags(from, fromExcluded, to, toIncluded, descending)));
+    }
+
+    static int flags(byte[] from, boolean fromExcluded, byte[] to, boolean toIncluded, boolean descending) {
+        return (from == null ? 0 : Native.FROM | (fromExcluded ? Native.FROM_EXCLUDED : 0))
+            | (to == null ? 0 : Native.TO | (toIncluded ? Native.TO_INCLUDED : 0)) | (descending ? Native.DESCENDING : 0);
+    }
+
+    /**
+     * All records as a stream, in the order of the structure.
+     *
+     * @return a stream, which has to be closed
+     */
+    public Stream<Map.Entry<byte[], byte[]>> stream() {
+        return all().stream();
+    }
+
+    /** The least key that is greater than all that begin so, or null. */
+    static byte[] past(byte[] prefix) {
+        int length = prefix.length;
+        while (length > 0 && prefix[length - 1] == -1) {
+            length--;
+        }
+        if (length == 0) {
+            return null;
+        }
+        byte[] past = Arrays.copyOf(prefix, length);
+        past[length - 1]++;
+        return past;
+    }
+
+    @Override
+    public String toString() {
+        return getClass().getSimpleName() + " " + name();
+    }
+}

@@ -1,0 +1,13 @@
+package org.terrace;
+
+/** An ordered map. */
+public final class Tree extends Structure implements OrderedRecords {
+    Tree(Database database, long handle) {
+        super(database, handle);
+    }
+
+    @Override
+    public Records records() {
+        return this;
+    }
+}
