@@ -99,7 +99,7 @@ impl Database {
     #[new]
     #[pyo3(signature = (
         path, *, memory=None, create=true, durability="buffered", page_size=None, log_limit=None,
-        direct_io=true, control=false, read_only=false
+        direct_io=true, control=false, read_only=false, keep_changes=None
     ))]
     #[allow(clippy::too_many_arguments)]
     fn new(
@@ -113,6 +113,7 @@ impl Database {
         direct_io: bool,
         control: bool,
         read_only: bool,
+        keep_changes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Database> {
         let mut options = Options::new()
             .create(create)
@@ -127,6 +128,9 @@ impl Database {
         }
         if let Some(bytes) = log_limit {
             options = options.log_limit(size(bytes)?);
+        }
+        if let Some(bytes) = keep_changes {
+            options = options.keep_changes(size(bytes)?);
         }
         let shared = Shared::new();
         let opened = shared.opened(py, || match read_only {
@@ -341,6 +345,36 @@ impl Database {
             None => db.snapshot(),
         })?;
         Ok(Snapshot::new(&self.slot.shared, taken))
+    }
+
+    /// Every commit from a place on, or from now on.
+    #[pyo3(signature = (*, place=None, until_now=false, snapshot=false))]
+    fn changes(
+        &self,
+        py: Python<'_>,
+        place: Option<&str>,
+        until_now: bool,
+        snapshot: bool,
+    ) -> PyResult<(Changes, Option<Snapshot>)> {
+        let place = place.map(str::to_owned);
+        let (changes, taken) = self.slot.with_clone(py, move |db| {
+            let mut options = terrace::ChangesOptions::new();
+            if let Some(place) = &place {
+                options = options.from(place.parse()?);
+            }
+            if until_now {
+                options = options.until_now();
+            }
+            match snapshot {
+                true => db
+                    .changes_and_snapshot(options)
+                    .map(|(changes, taken)| (changes, Some(taken))),
+                false => Ok((db.changes(options)?, None)),
+            }
+        })?;
+        let shared = &self.slot.shared;
+        let taken = taken.map(|taken| Snapshot::new(shared, taken));
+        Ok((Changes::new(shared, changes), taken))
     }
 
     /// Adds a point to a backup set, and says what that came to as JSON.

@@ -10,12 +10,14 @@
 
 mod backup;
 mod batch;
+mod changes;
 mod data;
 mod database;
 mod errors;
 mod iterate;
 mod map;
 mod merge;
+mod removal;
 mod shared;
 mod snapshot;
 mod table;
@@ -43,6 +45,9 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<transaction::Savepoint>()?;
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<snapshot::SnapshotMap>()?;
+    module.add_class::<changes::Changes>()?;
+    module.add_class::<changes::Commit>()?;
+    module.add_class::<changes::Change>()?;
     module.add_class::<iterate::Entries>()?;
     module.add_class::<iterate::View>()?;
     module.add_function(wrap_pyfunction!(shared::forked, module)?)?;

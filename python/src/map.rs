@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
 use terrace::Durability;
 
 use crate::data::{Data, data, owned, pair};
@@ -195,6 +195,9 @@ impl Map {
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(range) = key.cast::<PySlice>() {
+            return crate::removal::remove_slice(py, &self.slot, range);
+        }
         match self.remove(py, key, None)? {
             Some(_) => Ok(()),
             None => Err(PyKeyError::new_err(key.clone().unbind())),

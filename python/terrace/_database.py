@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, TypeVar, overload
 
     from ._codecs import Coded, Codec
-    from ._terrace import Batch, Hash, Lsm, Reader, Snapshot, Table, Transaction, Tree
+    from ._terrace import Batch, Changes, Hash, Lsm, Reader, Snapshot, Table, Transaction, Tree
 
     K = TypeVar("K")
     V = TypeVar("V")
@@ -40,7 +40,7 @@ Mapping.register(SnapshotMap)  # pyright: ignore[reportUnknownMemberType, report
 MutableMapping.register(Map)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 
 #: What `open` takes besides the path.
-OPTIONS = ("memory", "create", "durability", "page_size", "log_limit", "direct_io", "control", "read_only")
+OPTIONS = ("memory", "create", "durability", "page_size", "log_limit", "direct_io", "control", "read_only", "keep_changes")
 
 
 class _Opened:
@@ -375,6 +375,21 @@ class Database:
         """
         return self._native.snapshot(max_age=max_age)
 
+    def changes(self, place: str | None = None, *, until_now: bool = False) -> Changes:
+        """Every commit, each once, in order, and none that a power cut could take back: from behind a `place` on
+        that an earlier commit had, or from now on. It waits for more, unless it ends with what there is now.
+
+        `ChangesGone` if the log is not there any more from that place on: open with `keep_changes`, or begin
+        anew with `changes_and_snapshot`.
+        """
+        return self._native.changes(place=place, until_now=until_now)[0]
+
+    def changes_and_snapshot(self) -> tuple[Changes, Snapshot]:
+        """Every commit from now on, and everything as it is now: no commit is in both, none in neither."""
+        changes, snapshot = self._native.changes(snapshot=True)
+        assert snapshot is not None
+        return changes, snapshot
+
     def backup(
         self, set: str | PathLike[str], *, full: bool = False, rate: int | str | None = None
     ) -> Figures:
@@ -421,6 +436,7 @@ def open(
     direct_io: bool = True,
     control: bool = False,
     read_only: bool = False,
+    keep_changes: int | str = 0,
     **unknown: object,
 ) -> Database:
     """Opens the database in a folder, and makes both if they are missing.
@@ -430,6 +446,7 @@ def open(
     With `durability="sync"` every write is on the disk when it returns, unless it says `sync=False`. With
     `read_only` nothing is written, and others may read beside it; it is `NotClosed` if the log has to be
     replayed first.
+    `keep_changes` is how much of the log stays for who reads the changes later.
     Opened twice in one process it is one database, which is closed with its last handle. A handle that is
     forgotten without `close` lets its structures go on.
     """
@@ -449,6 +466,7 @@ def open(
         "direct_io": direct_io,
         "control": control,
         "read_only": read_only,
+        "keep_changes": keep_changes,
     }
     with _lock:
         key = os.path.realpath(path)

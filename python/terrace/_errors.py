@@ -86,6 +86,12 @@ class SnapshotGone(Error):
     kind = "snapshot_gone"
 
 
+class ChangesGone(Error):
+    """The log no longer has the changes from that place on. Begin anew with a snapshot."""
+
+    kind = "changes_gone"
+
+
 class Cancelled(Error):
     """Somebody asked for the end of it."""
 

@@ -155,6 +155,16 @@ pub enum Error {
         /// Why it was given up.
         cause: String,
     },
+    /// The log no longer has the changes from that place on. None was passed over unseen.
+    #[error(
+        "the changes from number {from} on are not in the log any more: {cause}. Way out: begin anew with a snapshot (Database::changes_and_snapshot), and keep more of the log (Options::keep_changes, Options::archive_lag)"
+    )]
+    ChangesGone {
+        /// Number of the first commit that was wanted.
+        from: u64,
+        /// Why they are gone.
+        cause: String,
+    },
     /// Somebody asked for the end of it.
     #[error("cancelled: {what}")]
     Cancelled {
@@ -247,6 +257,7 @@ impl Error {
             Error::StructureExists { .. } => "structure_exists",
             Error::Duplicate { .. } => "duplicate",
             Error::SnapshotGone { .. } => "snapshot_gone",
+            Error::ChangesGone { .. } => "changes_gone",
             Error::Cancelled { .. } => "cancelled",
             Error::PowerLost { .. } => "power_lost",
             Error::Conflict { .. } => "conflict",

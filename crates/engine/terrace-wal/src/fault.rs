@@ -48,6 +48,8 @@ pub(crate) enum Fault {
     ReusedUnwritten,
     /// A sealed segment does not say that it has a successor.
     NoSuccessorMark,
+    /// Who follows the log is given what is written and not synced.
+    FollowedUnsynced,
     /// The durable generation is not noted in the running segment.
     NoGenerationNote,
 }

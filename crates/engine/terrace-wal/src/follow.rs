@@ -5,9 +5,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use terrace_base::{Error, Result};
 
+use crate::fault::Fault;
 use crate::holds::{Hold, HoldId};
 use crate::layout::{HEADER_BYTES, LAST, SEAL, SECTOR};
 use crate::log::Log;
@@ -51,15 +53,30 @@ impl State {
     pub(crate) fn first_kept(&self, from: u64) -> u64 {
         let held = self.holds.held.iter();
         held.map(|hold| u64::from(hold.segment))
-            .fold(from, u64::min)
+            .fold(self.first_retained(from), u64::min)
     }
 
-    /// Lets go of all holds, because the space is needed; whether there is something to delete now.
+    /// The first of the newest segments before `from` that stay for who reads them later.
+    fn first_retained(&self, from: u64) -> u64 {
+        let mut left = self.holds.retained;
+        let before = self.older.iter().rev();
+        let before = before.skip_while(|&(&n, _)| u64::from(n) >= from);
+        let retained = before.take_while(|(_, older)| {
+            let fits = older.bytes <= left;
+            left = left.saturating_sub(older.bytes);
+            fits
+        });
+        retained.last().map_or(from, |(&n, _)| u64::from(n))
+    }
+
+    /// Lets go of all holds, because the space is needed; whether there is something to delete now. Nothing
+    /// stays for later readers either, until the next opening.
     pub(crate) fn break_holds(&mut self) -> bool {
-        if self.holds.held.is_empty() {
+        if self.holds.held.is_empty() && self.holds.retained == 0 {
             return false;
         }
         self.holds.held.clear();
+        self.holds.retained = 0;
         let cut = self.holds.cut;
         let outdated = self.older.keys().copied();
         let outdated: VecDeque<u32> = outdated.take_while(|&n| u64::from(n) < cut).collect();
@@ -160,14 +177,45 @@ impl Log {
         follower: &mut Follower,
         apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
+        self.follow_some(follower, u64::MAX, apply)
+    }
+
+    /// As [`Log::follow`], but ends behind the block with which it has given out `most` bytes of records.
+    ///
+    /// # Errors
+    /// As [`Log::follow`].
+    pub fn follow_some(
+        &self,
+        follower: &mut Follower,
+        most: u64,
+        apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let durable = {
             let state = self.state.lock();
             if let Some(error) = state.poison_error() {
                 return Err(error);
             }
-            state.marks.synced_to()
+            match self.options.planted(Fault::FollowedUnsynced) {
+                true => state.marks.written_to(),
+                false => state.marks.synced_to(),
+            }
         };
-        follower.read(self, durable, apply)
+        follower.read(self, durable, most, apply)
+    }
+
+    /// Waits until something is durable that the follower has not read, at most so long, or until the log is
+    /// closed or poisoned.
+    pub fn wait_for_more(&self, follower: &Follower, most: Duration) {
+        let deadline = Instant::now() + most;
+        let mut state = self.state.lock();
+        let nothing_new = |state: &State| state.marks.synced_to() <= follower.at;
+        while nothing_new(&state) && !state.closed && state.poisoned.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            self.synced.wait_for(&mut state, left);
+        }
     }
 }
 
@@ -210,9 +258,11 @@ impl Follower {
         &mut self,
         log: &Log,
         durable: Lsn,
+        most: u64,
         apply: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        while self.at < durable {
+        let mut given = 0u64;
+        while self.at < durable && given < most {
             let mut reader = self.open(log)?;
             self.note(reader.segment().incarnation);
             let offset = u64::from(self.at.offset());
@@ -224,6 +274,7 @@ impl Follower {
                             return Ok(());
                         }
                         apply(sequence, record)?;
+                        given = given.saturating_add(record.len() as u64);
                         *next = sequence + 1;
                         Ok(())
                     };

@@ -21,9 +21,19 @@ pub(crate) struct Holds {
     given_out: u64,
     /// Segments before this one only holds keep.
     pub(crate) cut: u64,
+    /// Bytes of files before the cut that stay for who reads them later.
+    pub(crate) retained: u64,
 }
 
 impl Holds {
+    /// None, but so many bytes before the cut stay.
+    pub(crate) fn retaining(retained: u64) -> Holds {
+        Holds {
+            retained,
+            ..Holds::default()
+        }
+    }
+
     pub(crate) fn add(&mut self, segment: u32, most: u64) -> HoldId {
         self.given_out += 1;
         let id = HoldId(self.given_out);

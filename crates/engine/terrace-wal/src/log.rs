@@ -241,6 +241,7 @@ impl Log {
             let mut state = self.state.lock();
             state.closed = true;
             self.background.notify_all();
+            self.synced.notify_all();
             state.tail
         };
         self.sync_to(end)

@@ -35,6 +35,9 @@ pub struct LogOptions {
     /// longer. Each one is twice as long as the one before, up to `segment_bytes`, and half as long where
     /// a checkpoint has found that few were made: so the files are as long as there is writing.
     pub first_segment_bytes: u64,
+    /// Bytes of segment files that stay behind checkpoints, for who reads the log later; the newest ones do,
+    /// and none that would make them more. Given up where the disk is full.
+    pub retained_bytes: u64,
     /// Memory for records on their way to the file, part of the memory budget.
     pub buffer_bytes: usize,
     /// What the names of segment files begin with.
@@ -54,6 +57,7 @@ impl Default for LogOptions {
         LogOptions {
             segment_bytes: 64 << 20,
             first_segment_bytes: 64 << 20,
+            retained_bytes: 0,
             buffer_bytes: 1 << 20,
             prefix: "log-".to_owned(),
             seed: None,

@@ -112,10 +112,12 @@ impl Log {
         if seal_first {
             seal(&options, &last, &mut end)?;
         }
+        let retained = retained(&*disk, &options, &numbers, at.segment())?;
+        let first = retained.keys().next().copied().unwrap_or(at.segment());
         let gone = numbers
             .iter()
             .copied()
-            .filter(|&n| n < at.segment() || n > last.number);
+            .filter(|&n| n < first || n > last.number);
         delete(&*disk, &options, gone)?;
         if !seal_first {
             seal(&options, &last, &mut end)?;
@@ -124,6 +126,8 @@ impl Log {
         let mut state = State::new(&options, last, true, end.tail, end.sequence);
         state.generation = generation;
         state.older = older(&chain, &end);
+        state.older.extend(retained);
+        state.holds.cut = u64::from(at.segment());
         Ok((Log::with_state(disk, options, state), report))
     }
 }
@@ -150,6 +154,32 @@ fn older(chain: &[Arc<Segment>], end: &End) -> BTreeMap<u32, Older> {
         (s.number, older)
     });
     known.collect()
+}
+
+/// The newest segments before the cut, without a gap, that stay for who reads them later.
+fn retained(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    numbers: &[u32],
+    cut: u32,
+) -> Result<BTreeMap<u32, Older>> {
+    let (mut retained, mut left) = (BTreeMap::new(), options.retained_bytes);
+    for number in (0..cut).rev() {
+        // What is of no use to a reader is none, and neither is what lies before it.
+        if left == 0 || !numbers.contains(&number) {
+            break;
+        }
+        let Some(segment) = Segment::open(disk, options, number)? else {
+            break;
+        };
+        if !segment.complete || segment.bytes > left {
+            break;
+        }
+        left -= segment.bytes;
+        let (end, bytes) = (segment.bytes, segment.bytes);
+        retained.insert(number, Older { end, bytes });
+    }
+    Ok(retained)
 }
 
 /// Opens the segments from `first` on; those without a valid header are left out.

@@ -142,7 +142,7 @@ impl State {
             sync_waiters: 0,
             dirty: Vec::new(),
             older: BTreeMap::new(),
-            holds: Holds::default(),
+            holds: Holds::retaining(options.retained_bytes),
             next_bytes: options.shortest(),
             made: 0,
             poisoned: None,

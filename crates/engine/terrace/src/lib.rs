@@ -20,6 +20,7 @@
 mod api;
 #[cfg(feature = "backup")]
 mod backup;
+mod changes;
 #[cfg(feature = "control")]
 pub mod control;
 mod snapshot;
@@ -58,6 +59,7 @@ mod planted;
 #[cfg(feature = "planted-faults")]
 mod probes;
 mod progress;
+mod range_removal;
 
 pub use api::database::Database;
 pub use api::hash::Hash;
@@ -80,6 +82,9 @@ pub use backup::{
     verify_backup_on,
 };
 pub use catalog::change::StructureInfo;
+pub use changes::{
+    Change, ChangeLine, ChangedStructure, Changes, ChangesOptions, Commit, CommitLine, Place,
+};
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
@@ -97,6 +102,7 @@ pub use merge::Merge;
 pub use options::SweepOrder;
 pub use options::{MemoryStats, Options};
 pub use progress::{Progress, Work};
+pub use range_removal::RemoveOptions;
 pub use recover::opening::Opening;
 pub use snapshot::{Snapshot, SnapshotMap};
 pub use stats::{

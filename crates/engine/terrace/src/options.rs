@@ -51,6 +51,7 @@ pub struct Options {
     pub(crate) log_segment: Option<u64>,
     pub(crate) snapshot_space: Option<u64>,
     pub(crate) archive_lag: Option<u64>,
+    pub(crate) keep_changes: u64,
     pub(crate) durability: Durability,
     pub(crate) sweep: SweepOrder,
     #[cfg(feature = "paper")]
@@ -76,6 +77,7 @@ impl Default for Options {
             log_segment: None,
             snapshot_space: None,
             archive_lag: None,
+            keep_changes: 0,
             durability: Durability::Buffered,
             sweep: SweepOrder::Index,
             #[cfg(feature = "paper")]
@@ -149,12 +151,21 @@ impl Options {
         }
     }
 
-    /// Bytes of log that are kept for who follows it ([`crate::Database::follow`]) and is behind. Past it the
+    /// Bytes of log that are kept for who follows it ([`crate::Database::follow`], [`crate::Database::changes`]) and is behind. Past it the
     /// log is put aside all the same, and a new point has to be made; writers never wait for it. Default: as
     /// much as [`Options::log_limit`].
     pub fn archive_lag(self, bytes: u64) -> Options {
         Options {
             archive_lag: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Bytes of log that stay behind checkpoints, so that who reads the changes ([`crate::Database::changes`])
+    /// can go on where it stopped, after a restart too. On a full disk they are given up. Default: none.
+    pub fn keep_changes(self, bytes: u64) -> Options {
+        Options {
+            keep_changes: bytes,
             ..self
         }
     }
@@ -309,7 +320,6 @@ impl Options {
     }
 
     /// Bytes of log in force that are kept for who follows it.
-    #[cfg(feature = "backup")]
     pub(crate) fn effective_archive_lag(&self) -> u64 {
         self.archive_lag
             .unwrap_or_else(|| self.effective_log_limit())

@@ -55,6 +55,10 @@ pub enum Fault {
     ArchivedIsRestorable,
     /// A clock that went back is not thought of when a time is looked for.
     LeapsForgotten,
+    /// What was begun and is not finished is shown to who reads the changes.
+    UnfinishedShown,
+    /// The snapshot that changes begin with is taken before the log is held.
+    SnapshotBeforeHold,
     /// A batch does not tell those who watch its keys.
     BatchUnwatched,
     /// A transaction takes a lock that it holds itself for one that others hold.
@@ -84,7 +88,9 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 22] = [
+    pub const ANYWHERE: [Fault; 24] = [
+        Fault::UnfinishedShown,
+        Fault::SnapshotBeforeHold,
         Fault::SyncAsBuffered,
         Fault::NothingConfirmed,
         Fault::TornBatch,

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::chains::chains;
+use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
 use common::clock::clocks;
 use common::run::{run, survive};
 use common::script::{Step, script};
@@ -238,7 +239,12 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 14] = [
+    let scenarios: [(&str, fn()); 16] = [
+        (
+            "a snapshot to begin with",
+            a_snapshot_begins_where_the_changes_do,
+        ),
+        ("unfinished", what_is_unfinished_is_not_shown),
         ("confirmed writes", confirmed_writes),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),

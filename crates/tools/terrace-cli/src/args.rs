@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 use crate::engine::{Compression, Index};
-pub use admin::{CheckpointArgs, StatArgs, VerifyArgs};
+pub use admin::{ChangesArgs, CheckpointArgs, StatArgs, VerifyArgs};
 pub use backup::{
     BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
     BackupVerifyArgs, CompactArgs, MarkArgs, RestoreArgs, rate_of,
@@ -92,6 +92,8 @@ pub enum Command {
     /// Add to, list, check and shorten a backup set
     #[command(subcommand)]
     Backup(BackupCommand),
+    /// Show what is changed, commit by commit
+    Changes(ChangesArgs),
     /// Mark this place in the order of changes, to be restored by its name
     Mark(MarkArgs),
     /// Make pages full and the file short

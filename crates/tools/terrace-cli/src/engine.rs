@@ -21,6 +21,7 @@ pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub mod backups;
 mod counted;
 mod limits;
+mod numbers;
 
 pub use limits::{is_refused, too_long};
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub page_size: Option<u64>,
     /// The bound of the log.
     pub log_limit: Option<u64>,
+    /// Bytes of log that stay for who reads the changes later.
+    pub keep_changes: u64,
     /// In which order the hot tiers of tables are swept.
     pub sweep: SweepOrder,
     /// Whether readers take the lock of a record.
@@ -165,7 +168,8 @@ impl Db {
             .create(settings.create)
             .sweep(settings.sweep)
             .pessimistic_locks(settings.pessimistic)
-            .control(settings.control);
+            .control(settings.control)
+            .keep_changes(settings.keep_changes);
         if let Some(bilsm) = settings.bilsm {
             options = options.bilsm(bilsm);
         }
@@ -538,12 +542,33 @@ impl Tree {
 
     /// The rows with a key of an index, each with its primary key.
     pub fn by_index(&self, index: &str, key: &[u8]) -> Result<Entries> {
-        Ok(boxed(self.table()?.index(index)?.get(key)?))
+        match self.has_number_keys(index)? {
+            true => Ok(boxed(self.table()?.index(index)?.get(numbers::key(key)?)?)),
+            false => Ok(boxed(self.table()?.index(index)?.get(key)?)),
+        }
+    }
+
+    fn has_number_keys(&self, index: &str) -> Result<bool> {
+        let indexes = self.table()?.indexes();
+        let index = indexes.iter().find(|info| info.name == index);
+        Ok(index.is_some_and(|info| numbers::are_keys(&info.source)))
     }
 
     /// The rows with keys of an index in a range or with a prefix, in their order. Each with its
     /// primary key, or, without values, the keys of the index with primary keys.
     pub fn scan_index(&self, index: &str, keys: &KeyRange, values: bool) -> Result<Entries> {
+        if self.has_number_keys(index)? {
+            let entries = self.scan_keys(index, &numbers::range(keys)?, values)?;
+            return Ok(if values {
+                entries
+            } else {
+                numbers::shown(entries)
+            });
+        }
+        self.scan_keys(index, keys, values)
+    }
+
+    fn scan_keys(&self, index: &str, keys: &KeyRange, values: bool) -> Result<Entries> {
         let index = self.table()?.index(index)?;
         let range = keys.bounds()?;
         Ok(match (&keys.prefix, values) {

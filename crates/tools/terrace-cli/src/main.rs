@@ -5,6 +5,7 @@ mod admin;
 mod args;
 mod backup;
 mod bench;
+mod changes;
 mod demo;
 mod engine;
 mod entries;
@@ -69,6 +70,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::View(args) => watch::view(args),
         Command::Verify(args) if pm::is_map(&args.open.db) => pm::verify(args),
         Command::Verify(args) => admin::verify(args),
+        Command::Changes(args) => changes::run(args),
         Command::Checkpoint(args) => admin::checkpoint(args),
         Command::Backup(command) => backup::run(command),
         Command::Mark(args) => backup::mark(args),

@@ -37,7 +37,8 @@ impl Reached {
         Reached::or_asked(open, Db::open_to_read(open, quiet))
     }
 
-    fn or_asked(open: &Open, opened: Result<Db>) -> Result<Reached> {
+    /// What was opened here, or whoever has it open.
+    pub fn or_asked(open: &Open, opened: Result<Db>) -> Result<Reached> {
         let refused = match opened {
             Ok(db) => return Ok(Reached::Own(Box::new(db))),
             Err(error) => error,
@@ -127,6 +128,16 @@ impl Other {
     /// Marks this place in the order of changes.
     pub fn mark(&mut self, name: &str) -> Result<terrace::Mark> {
         self.0.mark(name).context(ASKED)
+    }
+
+    /// Every commit, from a place on, until `each` wants no more.
+    pub fn changes(
+        &mut self,
+        from: Option<&str>,
+        until_now: bool,
+        each: impl FnMut(terrace::CommitLine) -> bool,
+    ) -> Result<()> {
+        self.0.changes(from, until_now, each).context(ASKED)
     }
 
     /// Makes pages full and the file short.

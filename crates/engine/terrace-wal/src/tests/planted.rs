@@ -7,7 +7,7 @@ use super::crash::run_with_cuts;
 use super::errors::run_with_error;
 use super::harness::Run;
 use crate::fault::Fault;
-use crate::{Durability, Log, LogOptions, Position, RecoveryReport};
+use crate::{Durability, Follower, Log, LogOptions, Position, RecoveryReport};
 
 /// Random power cuts, as in the test that holds without a fault.
 fn cuts(fault: Fault) -> Option<String> {
@@ -249,4 +249,27 @@ fn rot_of_the_seal_with_a_segment_behind_it_is_damage() {
         // With nothing behind it, it is only made again.
         assert_eq!(found(Fault::None, before, None).unwrap(), 1);
     }
+}
+
+#[test]
+fn who_follows_is_given_nothing_that_a_cut_takes_back() {
+    let given = |fault| {
+        let disk = SimDisk::new(1);
+        let mut options = small(1);
+        options.fault = fault;
+        let log = Log::create(disk.shared(), options, 0).unwrap();
+        let (_, place) = log.hold(u64::MAX);
+        let mut follower = Follower::new(place, place.sequence);
+        put(&log, b"synced", Durability::Sync).unwrap();
+        put(&log, b"written", Durability::Buffered).unwrap();
+        let mut given = 0;
+        let mut take = |_, _: &[u8]| {
+            given += 1;
+            Ok(())
+        };
+        log.follow(&mut follower, &mut take).unwrap();
+        given
+    };
+    assert_eq!(given(Fault::None), 1);
+    assert_eq!(given(Fault::FollowedUnsynced), 2);
 }

@@ -12,6 +12,7 @@ use terrace_base::{Error, Result};
 use super::protocol::BackupRequest;
 use super::protocol::{Answer, MAX_ANSWER_BYTES, Request, Version, rate_sent};
 use super::socket::{SOCKET, reach};
+use crate::changes::CommitLine;
 use crate::gentle::Rate;
 use crate::progress::Progress;
 use crate::stats::{CheckpointInfo, Stats};
@@ -231,11 +232,47 @@ impl Control {
         self.request(&Request::of(command), progress)
     }
 
+    /// [`crate::Database::changes`] there: each commit goes to `each`, which says whether there are to be more.
+    /// From a place on ([`CommitLine::place`]) or from now on; the first
+    /// line has no changes and says where that is. With `until_now` it ends with what there is. Once
+    /// `each` has wanted no more this connection is of no use.
+    ///
+    /// # Errors
+    /// As there, and those of the connection.
+    pub fn changes(
+        &mut self,
+        from: Option<&str>,
+        until_now: bool,
+        each: impl FnMut(CommitLine) -> bool,
+    ) -> Result<()> {
+        let mut request = Request::of("changes");
+        request.from = from.map(str::to_owned);
+        request.until_now = until_now;
+        let ended = self.exchange(&request, |_| (), each);
+        ended.map(|_: Option<()>| ())
+    }
+
     fn request<T: DeserializeOwned>(
         &mut self,
         request: &Request,
-        mut progress: impl FnMut(Progress),
+        progress: impl FnMut(Progress),
     ) -> Result<T> {
+        let unasked = || {
+            Error::invalid(
+                "the process that has the database open answers with changes that nobody asked for",
+            )
+        };
+        self.exchange(request, progress, |_| false)?
+            .ok_or_else(unasked)
+    }
+
+    /// Asks, and hears all of the answer; nothing if `commit` has wanted no more of it.
+    fn exchange<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        mut progress: impl FnMut(Progress),
+        mut commit: impl FnMut(CommitLine) -> bool,
+    ) -> Result<Option<T>> {
         let mut line = serde_json::to_vec(request).map_err(not_understood)?;
         line.push(b'\n');
         let sent = self.stream.get_mut().write_all(&line);
@@ -254,7 +291,12 @@ impl Control {
             }
             match decode(&line).map_err(not_understood)? {
                 Answer::Progress(at) => at.into_iter().for_each(&mut progress),
-                Answer::Ok(value) => return Ok(value),
+                Answer::Commit(line) => {
+                    if !commit(line) {
+                        return Ok(None);
+                    }
+                }
+                Answer::Ok(value) => return Ok(Some(value)),
                 Answer::Error(refusal) => return Err(refusal.error()),
             }
         }
@@ -268,6 +310,8 @@ impl Request {
             #[cfg(feature = "backup")]
             backup: None,
             name: None,
+            from: None,
+            until_now: false,
             fill: None,
             rate: None,
             gentle: false,
@@ -278,6 +322,10 @@ impl Request {
 /// What a line says. Texts in it may reach a terminal, and who answers may be another program than it should
 /// be: so they have no control characters.
 fn decode<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Answer<T>> {
+    // Records are data, and nobody prints them as they are.
+    if line.starts_with(b"{\"commit\":") {
+        return serde_json::from_slice(line);
+    }
     let mut said: serde_json::Value = serde_json::from_slice(line)?;
     make_printable(&mut said);
     serde_json::from_value(said)

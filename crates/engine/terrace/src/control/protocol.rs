@@ -31,6 +31,11 @@ pub(super) struct Request {
     /// That of a mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
+    /// The place from which on changes are read, and whether they end with what there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) from: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) until_now: bool,
     /// How full a compaction makes pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fill: Option<f64>,
@@ -108,6 +113,8 @@ impl BackupRequest {
 pub(super) enum Answer<T> {
     /// How far long work has come, if anything is known of it.
     Progress(Option<crate::Progress>),
+    /// A commit, of those that were asked for.
+    Commit(crate::CommitLine),
     /// What was asked for.
     Ok(T),
     /// Why there is nothing.

@@ -54,6 +54,9 @@ struct Detail {
     offset: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operation: Option<String>,
+    /// The number of a commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    from: Option<u64>,
     /// The number of the operating system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     number: Option<i32>,
@@ -93,6 +96,10 @@ impl Refusal {
             }),
             Error::DiskFull { what: of } | Error::Cancelled { what: of } => Some(what(of)),
             Error::Poisoned { cause } => Some(what(cause)),
+            Error::ChangesGone { from, cause } => Some(Detail {
+                from: Some(*from),
+                ..what(cause)
+            }),
             _ => None,
         };
         Refusal {
@@ -133,6 +140,10 @@ impl Refusal {
             "disk_full" => Error::DiskFull { what },
             "cancelled" => Error::Cancelled { what },
             "poisoned" => Error::Poisoned { cause: what },
+            "changes_gone" => Error::ChangesGone {
+                from: detail.from.unwrap_or_default(),
+                cause: what,
+            },
             _ => Error::invalid(format!(
                 "the process that has the database open refuses: {}",
                 self.text
@@ -157,6 +168,10 @@ mod tests {
             Error::DiskFull { what: what() },
             Error::Cancelled { what: what() },
             Error::Poisoned { cause: what() },
+            Error::ChangesGone {
+                from: 7,
+                cause: what(),
+            },
         ] {
             let sent = serde_json::to_string(&Refusal::of(&error)).unwrap();
             let told = serde_json::from_str::<Refusal>(&sent).unwrap().error();

@@ -16,6 +16,7 @@ use terrace_base::{Error, Result};
 use super::protocol::BackupRequest;
 use super::protocol::{Answer, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of};
 use super::refusal::Refusal;
+use crate::changes::{ChangesOptions, CommitLine};
 use crate::core::Core;
 use crate::gentle::Cancel;
 use crate::progress::Progress;
@@ -24,8 +25,7 @@ use crate::progress::Progress;
 const TELL: Duration = Duration::from_millis(200);
 
 /// All commands, for who names another.
-const COMMANDS: &str =
-    "version, stat, survey, checkpoint, backup, follow, stop_following, mark, compact, verify";
+const COMMANDS: &str = "version, stat, survey, checkpoint, backup, follow, stop_following, mark, compact, verify, changes";
 
 /// Answers requests until there are no more. What takes long ends with `cancel`.
 pub fn serve(stream: &mut UnixStream, core: &Arc<Core>, cancel: &Cancel) -> io::Result<()> {
@@ -113,6 +113,7 @@ fn answer(
                 "a mark needs a name: \"name\":\"before-migration\" beside the command",
             )),
         }),
+        "changes" => told(changes(stream, core, request, cancel)),
         "compact" => told(compact(stream, core, request, cancel)),
         "verify" => told(watched(stream, cancel, |tell| core.verify(tell, cancel))),
         _ => refuse(
@@ -154,6 +155,38 @@ fn follow(core: &Arc<Core>, request: &Request) -> Result<crate::FollowStatus> {
         options = options.point_after(bytes);
     }
     crate::backup::follow_until_closed(core, &wanted.set, options)
+}
+
+/// Sends every commit from a place on, and now and then that it is still there.
+fn changes(
+    stream: &mut UnixStream,
+    core: &Arc<Core>,
+    request: &Request,
+    cancel: &Cancel,
+) -> Result<()> {
+    let mut options = ChangesOptions::new().cancel(cancel);
+    if let Some(place) = &request.from {
+        options = options.from(place.parse()?);
+    }
+    if request.until_now {
+        options = options.until_now();
+    }
+    let mut changes = crate::changes::read(core, options)?;
+    let unheard = |_| Error::Cancelled {
+        what: "who has asked for the changes does not hear them any more".into(),
+    };
+    let begin = line(&Answer::<()>::Commit(CommitLine::from(changes.place())));
+    stream.write_all(&begin).map_err(unheard)?;
+    while !changes.is_at_end() {
+        match changes.next_within(TELL)? {
+            Some(commit) => {
+                let line = line(&Answer::<()>::Commit(CommitLine::from(&commit)));
+                stream.write_all(&line).map_err(unheard)?;
+            }
+            None => tell(stream, None).map_err(unheard)?,
+        }
+    }
+    Ok(())
 }
 
 /// Makes pages full and the file short.

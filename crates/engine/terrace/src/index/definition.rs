@@ -22,7 +22,7 @@ pub type Extractor =
 
 /// Where in a row the key of an index is, as far as it can be said without a function; kept in the
 /// catalog, so that a table with such indexes opens without naming them. Its text (`Display`,
-/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`.
+/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`; `number:` before one of JSON or CSV.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource(pub(crate) Place);
 
@@ -36,6 +36,8 @@ pub(crate) enum Place {
     JsonOrEmpty(String),
     /// A column, counted from 1, of a row of separated values.
     Csv(u16, u8),
+    /// What is at this place, as a number.
+    Number(Box<Place>),
 }
 
 impl KeySource {
@@ -62,6 +64,30 @@ impl KeySource {
         KeySource(Place::Csv(column, delimiter))
     }
 
+    /// What is there as a decimal number of any length, in the order of numbers: keys are what
+    /// [`crate::encode::number`] makes of it. A row with something else there is an error of the write. For
+    /// JSON and CSV.
+    ///
+    /// ```
+    /// use terrace::{Index, KeySource, TableOptions, encode};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let age = Index::on("age", KeySource::json_pointer("/age").number());
+    /// let people = db.table_with("people", TableOptions::new().index(age))?;
+    /// people.put("alice", r#"{"age":9}"#)?;
+    /// people.put("bob", r#"{"age":10.5}"#)?;
+    /// let ten = encode::number("10").unwrap();
+    /// let older: Vec<_> = people.index("age")?.range(ten..)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(older.len(), 1);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn number(self) -> KeySource {
+        KeySource(match self.0 {
+            Place::Number(_) => self.0,
+            place => Place::Number(Box::new(place)),
+        })
+    }
+
     /// Refuses what no row can fit or the catalog cannot keep.
     pub(crate) fn check(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::invalid(format!("the source {self} of a key {what}")));
@@ -74,6 +100,16 @@ impl KeySource {
                 if !(pointer.is_empty() || pointer.starts_with('/')) =>
             {
                 bad("is no JSON pointer: one begins with /")
+            }
+            Place::Number(place) if matches!(**place, Place::Bytes(_) | Place::JsonOrEmpty(_)) => {
+                bad("holds no text of a number: that json:/POINTER and csv:COLUMN have")
+            }
+            Place::Number(place) => {
+                KeySource((**place).clone()).check()?;
+                match self.to_string().len() > MAX_SOURCE_BYTES {
+                    true => bad(&format!("is longer than {MAX_SOURCE_BYTES} bytes")),
+                    false => Ok(()),
+                }
             }
             Place::Csv(0, _) => bad("names no column: they are counted from 1"),
             Place::Csv(_, delimiter) if !is_delimiter(*delimiter) => {
@@ -94,6 +130,7 @@ fn is_delimiter(byte: u8) -> bool {
 impl std::fmt::Display for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
+            Place::Number(place) => write!(f, "number:{}", KeySource((**place).clone())),
             Place::Bytes(range) => write!(f, "bytes:{}..{}", range.start, range.end),
             Place::Json(pointer) => write!(f, "json:{pointer}"),
             Place::JsonOrEmpty(pointer) => write!(f, "json-or-empty:{pointer}"),
@@ -111,6 +148,11 @@ impl std::str::FromStr for KeySource {
 
     fn from_str(text: &str) -> Result<KeySource> {
         let place = match text.split_once(':') {
+            Some(("number", rest)) => {
+                let inner: KeySource = rest.parse()?;
+                // One source has one text.
+                (!matches!(inner.0, Place::Number(_))).then(|| Place::Number(Box::new(inner.0)))
+            }
             Some(("bytes", rest)) => rest
                 .split_once("..")
                 .and_then(|(start, end)| Some(Place::Bytes(number(start)?..number(end)?))),
@@ -121,7 +163,7 @@ impl std::str::FromStr for KeySource {
         };
         let source = place.map(KeySource).ok_or_else(|| {
             Error::invalid(format!(
-                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER"
+                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER; number: before one of json and csv"
             ))
         })?;
         source.check()?;
@@ -311,6 +353,8 @@ mod tests {
             KeySource::csv_column(2, b'\\'),
             KeySource::csv_column(2, b'\''),
             KeySource::csv_column(2, b' '),
+            KeySource::csv_column(2, b' ').number(),
+            KeySource::json_pointer("/age").number().number(),
         ];
         for source in sources {
             let text = source.to_string();
@@ -363,6 +407,10 @@ mod tests {
             "csv:1:\u{1}",
             "csv:1:,",
             "xml:/a",
+            "number:",
+            "number:bytes:0..4",
+            "number:number:csv:1",
+            "number:json-or-empty:/a",
             "function",
             &long,
         ] {

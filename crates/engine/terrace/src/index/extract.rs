@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::definition::{Extractor, KeySource, Place};
+use crate::encode;
 
 /// What finds the key of an index in a row.
 #[derive(Clone)]
@@ -22,16 +23,27 @@ impl Extract {
         match self {
             Extract::Function(function) => catch_unwind(AssertUnwindSafe(|| function(row)))
                 .unwrap_or_else(|panic| Err(format!("its function panicked: {}", said(&*panic)))),
-            Extract::Declared(KeySource(Place::Bytes(range))) => {
-                Ok(row.get(range.clone()).map(<[u8]>::to_vec))
-            }
-            Extract::Declared(KeySource(Place::Json(pointer))) => {
-                Ok(json_key(row, pointer)?.filter(|key| !key.is_empty()))
-            }
-            Extract::Declared(KeySource(Place::JsonOrEmpty(pointer))) => json_key(row, pointer),
-            Extract::Declared(KeySource(Place::Csv(column, delimiter))) => {
-                csv_key(row, usize::from(*column), *delimiter)
-            }
+            Extract::Declared(KeySource(place)) => at_place(row, place),
+        }
+    }
+}
+
+fn at_place(row: &[u8], place: &Place) -> Result<Option<Vec<u8>>, String> {
+    match place {
+        Place::Bytes(range) => Ok(row.get(range.clone()).map(<[u8]>::to_vec)),
+        Place::Json(pointer) => Ok(json_key(row, pointer)?.filter(|key| !key.is_empty())),
+        Place::JsonOrEmpty(pointer) => json_key(row, pointer),
+        Place::Csv(column, delimiter) => csv_key(row, usize::from(*column), *delimiter),
+        Place::Number(place) => {
+            let Some(key) = at_place(row, place)? else {
+                return Ok(None);
+            };
+            let text = String::from_utf8_lossy(&key);
+            let number = encode::number(&text);
+            number.map(Some).ok_or_else(|| {
+                let shown: String = text.chars().take(40).collect();
+                format!("{shown:?} is no number")
+            })
         }
     }
 }
@@ -185,6 +197,27 @@ mod tests {
         assert_eq!(of("json:/+1", b"[1,2]"), Ok(None));
         assert_eq!(of("json:/2", b"[1,2]"), Ok(None));
         assert_eq!(of("json:/a/b", br#"{"a":1}"#), Ok(None));
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn numbers_of_a_row() {
+        let key = |source: &str, row: &[u8]| Extract::Declared(source.parse().unwrap()).key(row);
+        assert_eq!(key("number:csv:2", b"a,1e2"), Ok(encode::number("100")));
+        assert_eq!(
+            key("number:json:/a", br#"{"a":-1.50}"#),
+            Ok(encode::number("-1.5"))
+        );
+        assert_eq!(
+            key("number:json:/a", br#"{"a":"7"}"#),
+            Ok(encode::number("7"))
+        );
+        assert_eq!(key("number:json:/a", br#"{"b":7}"#), Ok(None));
+        assert!(
+            key("number:json:/a", br#"{"a":"x"}"#)
+                .unwrap_err()
+                .contains("no number")
+        );
     }
 
     #[cfg(feature = "json")]

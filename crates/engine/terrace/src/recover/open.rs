@@ -188,6 +188,7 @@ fn log_options(options: &Options, budget: &Budget) -> LogOptions {
     LogOptions {
         segment_bytes: options.segment_bytes(),
         first_segment_bytes: FIRST_SEGMENT_BYTES,
+        retained_bytes: options.keep_changes,
         buffer_bytes: budget.log as usize,
         seed: options.seed,
         ..LogOptions::default()

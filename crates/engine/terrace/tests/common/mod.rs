@@ -4,6 +4,7 @@
 
 pub mod anomalies;
 pub mod chains;
+pub mod changes;
 pub mod clock;
 pub mod lists;
 pub mod model;

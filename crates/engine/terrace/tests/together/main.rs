@@ -7,6 +7,7 @@ mod common;
 
 mod a_dropped_structure_gives_its_space_back;
 mod a_power_cut_under_load_leaves_a_prefix;
+mod changes;
 mod compaction;
 mod histories_of_threads_are_linearizable;
 mod many_records_are_loaded;

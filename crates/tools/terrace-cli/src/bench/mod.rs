@@ -117,6 +117,7 @@ fn one(args: &BenchArgs) -> Result<Report> {
         create: !args.skip_load,
         page_size: args.page_size.map(|size| size.0),
         log_limit: args.open.log_limit.map(|size| size.0),
+        keep_changes: 0,
         sweep: sweep(args.sweep),
         pessimistic: args.pessimistic_locks,
         bilsm: paper::policy(args),

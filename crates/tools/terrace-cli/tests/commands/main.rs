@@ -4,6 +4,7 @@
 mod common;
 
 mod backups;
+mod changes;
 mod interrupted;
 mod memories;
 mod places;

@@ -284,3 +284,43 @@ fn what_is_no_index_is_said() {
         "c;d\t1\n"
     );
 }
+
+#[test]
+fn an_index_over_numbers_is_in_their_order() {
+    let dir = Folder::new();
+    dir.file("n.csv", "id,age\na,9\nb,10\nc,-2.5\nd,100\n");
+    let load = [
+        "load",
+        "db",
+        "--kind",
+        "table",
+        "-f",
+        "csv",
+        "-k",
+        "id",
+        "--index",
+        "age=number:json:/age",
+        "n.csv",
+    ];
+    dir.run(&load).ok();
+    let scan = |args: &[&str]| {
+        let out = dir.run(&[&["scan", "db", "--index", "age", "--keys-only"], args].concat());
+        out.ok().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = scan(&[]);
+    assert_eq!(all.len(), 4);
+    assert!(
+        all[0].contains("-2.5") && all[1].contains('9') && all[3].contains("100"),
+        "{all:?}"
+    );
+    assert_eq!(scan(&["--from", "9.5", "--to", "1e2"]).len(), 1);
+    assert!(
+        dir.run(&["get", "db", "--index", "age", "10.0"])
+            .ok()
+            .contains('b')
+    );
+    dir.run(&["scan", "db", "--index", "age", "--from", "x"])
+        .fails(&["numbers"]);
+    dir.run(&["scan", "db", "--index", "age", "--prefix", "1"])
+        .fails(&["--from and --to"]);
+}

@@ -1,10 +1,6 @@
 //! Pages that rotted, or that are older than they should be.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod common;
-
-use common::{PAGE, RECORDS, TINY, info, options, set_all};
+use crate::common::{PAGE, RECORDS, TINY, info, options, set_all};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Interrupt, Pace, PageStore};
 use terrace_sim::SimDisk;

@@ -13,7 +13,13 @@
 //! assert!(parts.is_at_end());
 //! ```
 
+mod number;
+mod tuple;
+
 use std::borrow::Cow;
+
+pub use number::{number, to_number};
+pub use tuple::{FromKeyPart, FromKeyParts, KeyPart, KeyParts, from_key, key};
 
 /// What stands for a zero byte within a part of any length: above the end of a part, below every other byte.
 const ZERO: [u8; 2] = [0, 0xFF];

@@ -1,7 +1,7 @@
 //! Rates of the B+tree in memory: gets, inserts, updates in place and scans of records
 //! with 8-byte keys and 120-byte values, with one thread and with two.
 //!
-//! `cargo run --release -p terrace-methods --example btree_rates [RECORDS] [PAGE_BYTES] [SECONDS]`
+//! `cargo run --release -p terrace-measure --bin btree_rates [RECORDS] [PAGE_BYTES] [SECONDS]`
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,14 +1,10 @@
 //! What holds at the limits: pages not linked yet and cuts, more hot pages than there is room for,
 //! a disk that fails, an operation that fails halfway.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
+use crate::common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Cleaner, Interrupt, Pace, PageStore, Promise, Space};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
@@ -47,7 +43,7 @@ fn more_hot_pages_than_memory_can_still_be_read() {
         let door = store.enter().unwrap();
         match store.allocate(&door, Class::Hot) {
             Ok(mut page) => {
-                let records = [page.pid().0; common::RECORDS];
+                let records = [page.pid().0; crate::common::RECORDS];
                 set_all(&mut page, &records);
             }
             Err(Interrupt::HotFull) => break,
@@ -61,7 +57,7 @@ fn more_hot_pages_than_memory_can_still_be_read() {
     assert!(pages > 2 * store.stats().frames);
     for pid in 0..pages {
         let found = read(&store, PageId(pid)).unwrap().unwrap();
-        assert_eq!(found, [pid; common::RECORDS]);
+        assert_eq!(found, [pid; crate::common::RECORDS]);
     }
     store.check_accounts().unwrap();
 }
@@ -219,7 +215,7 @@ fn store_of(disk: &SimDisk, pages: usize) -> (PageStore, Vec<PageId>) {
     let make = |_| {
         let door = store.enter().unwrap();
         let mut page = store.allocate(&door, Class::Cold).unwrap();
-        set_all(&mut page, &[1; common::RECORDS]);
+        set_all(&mut page, &[1; crate::common::RECORDS]);
         page.pid()
     };
     let pages = (0..pages).map(make).collect();
@@ -231,7 +227,7 @@ fn change<'a>(store: &PageStore, pages: impl Iterator<Item = &'a PageId>, value:
     for pid in pages {
         let door = store.enter_for(Space::Reserve).unwrap();
         let mut page = store.exclusive(*pid, &door).unwrap();
-        set_all(&mut page, &[value; common::RECORDS]);
+        set_all(&mut page, &[value; crate::common::RECORDS]);
     }
 }
 
@@ -335,7 +331,7 @@ fn a_checkpoint_is_given_up_when_writing_has_stopped_meanwhile() {
         let door = store.enter().unwrap();
         set_all(
             &mut store.allocate(&door, Class::Cold).unwrap(),
-            &[1; common::RECORDS],
+            &[1; crate::common::RECORDS],
         );
     }
     // What another part of the database lost must not become durable by this way.
@@ -362,7 +358,7 @@ fn who_changes_pages_waits_while_too_much_is_saved_for_the_cut() {
         let door = store.enter().unwrap();
         set_all(
             &mut store.allocate(&door, Class::Cold).unwrap(),
-            &[1; common::RECORDS],
+            &[1; crate::common::RECORDS],
         );
     }
     let [begin, done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
@@ -385,7 +381,7 @@ fn who_changes_pages_waits_while_too_much_is_saved_for_the_cut() {
             for pid in 0..PAGES {
                 let door = store.enter().unwrap();
                 let mut page = store.exclusive(PageId(pid), &door).unwrap();
-                set_all(&mut page, &[2; common::RECORDS]);
+                set_all(&mut page, &[2; crate::common::RECORDS]);
                 most = most.max(store.stats().undo_bytes);
             }
             done.store(true, Ordering::SeqCst);

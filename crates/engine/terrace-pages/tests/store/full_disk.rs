@@ -1,13 +1,9 @@
 //! The disk is full to the last slot: whoever is let in can be written out by a checkpoint, and nobody
 //! asks for one that would free nothing.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod common;
-
 use std::sync::Barrier;
 
-use common::{RECORDS, TINY, info, options, set_all, set_record};
+use crate::common::{RECORDS, TINY, info, options, set_all, set_record};
 use terrace_base::PageId;
 use terrace_pages::{Class, Door, Pace, PageStore, Space};
 use terrace_sim::SimDisk;

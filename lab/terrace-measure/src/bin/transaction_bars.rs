@@ -1,5 +1,5 @@
 //! Measures transactions, merges and `get_many` against plain calls, as ratios within one run:
-//! `cargo run --release -p terrace --example transaction_bars -- FOLDER RECORDS`. What it makes in FOLDER,
+//! `cargo run --release -p terrace-measure --bin transaction_bars -- FOLDER RECORDS`. What it makes in FOLDER,
 //! which must not be there, it deletes. With 80,000 records all are hot.
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Measures backup, restore, snapshots and compaction, as counts and as ratios within one run:
-//! `cargo run --release -p terrace --example backup_bars -- FOLDER RECORDS`. What it makes in FOLDER, which
+//! `cargo run --release -p terrace-measure --bin backup_bars -- FOLDER RECORDS`. What it makes in FOLDER, which
 //! must not be there, it deletes.
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! 0.9, then uniform updates, then scans of up to 100 records and nothing else. Prints a line for each part.
 //!
 //! ```sh
-//! cargo run --release -p terrace-tier --example lsm_counts -- 500000 764     # records, frames of 8 KiB
+//! cargo run --release -p terrace-measure --bin lsm_counts -- 500000 764     # records, frames of 8 KiB
 //! ```
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! exclusive latch, and a page fault beside a bare read of the same file.
 //!
 //! ```text
-//! cargo run --release -p terrace-pages --example page_costs -- <directory> [threads]
+//! cargo run --release -p terrace-measure --bin page_costs -- <directory> [threads]
 //! ```
 
 use std::sync::Arc;

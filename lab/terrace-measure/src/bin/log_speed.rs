@@ -1,6 +1,6 @@
 //! Measures the log alone: appends a second, log bytes per user byte, syncs, replay.
 //!
-//! `cargo run --release -p terrace-wal --example log_speed -- DIRECTORY [THREADS] [RECORDS]`
+//! `cargo run --release -p terrace-measure --bin log_speed -- DIRECTORY [THREADS] [RECORDS]`
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,14 +1,10 @@
 //! Power cuts at every disk call, faults, and full disks: what is opened afterwards is the truth at
 //! the last durable cut, and the accounts add up.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use common::{State, TINY, World};
+use crate::common::{State, TINY, World};
 use terrace_base::Result;
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk, Survival};
 

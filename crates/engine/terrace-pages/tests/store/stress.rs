@@ -1,15 +1,11 @@
 //! Several threads on one tiny pool, the cleaner running and one checkpoint after the other: every
 //! page stays whole, every cut is consistent, and in the end everything adds up.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{
+use crate::common::{
     RECORDS, Records, TINY, Truth, at, info, options, read, records, set_all, set_record,
 };
 use terrace_base::disk::Disk;

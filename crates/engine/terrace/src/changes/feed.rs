@@ -1,0 +1,313 @@
+//! Reading the changes: over the log, as who follows it to a backup set does.
+//!
+//! Invariants: each commit is given out once, in the order of the log, and only when no power cut can take it
+//! back; who writes never waits for who reads: past [`crate::Options::archive_lag`], or when the disk is full,
+//! the log is put aside, and the reader is told so.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_base::{Error, Result};
+use terrace_wal::{Follower, HoldId};
+
+use super::commit::Commit;
+use super::options::ChangesOptions;
+use super::place::Place;
+use super::structures::Structures;
+use crate::api::database::Database;
+use crate::core::Core;
+use crate::gentle::Cancel;
+use crate::planted::{Fault, planted};
+use crate::snapshot::Snapshot;
+
+/// Bytes of records that are read ahead: some thousand small commits, or one of any size.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// So soon a cancel is heard.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// The commits of a database, one after the other; see [`Database::changes`]. It keeps the database open,
+/// and the part of the log that it has not given out yet.
+pub struct Changes {
+    core: Arc<Core>,
+    /// Keeps it open.
+    _db: Option<Database>,
+    hold: HoldId,
+    reader: Follower,
+    structures: Structures,
+    ready: VecDeque<Commit>,
+    /// Behind what was given out.
+    place: Place,
+    options: ChangesOptions,
+    /// The first commit that is not given out any more, if there is an end.
+    until: Option<u64>,
+    synced: Instant,
+    ended: bool,
+}
+
+impl Changes {
+    /// Reads what is durable by now, as much as is read at once.
+    fn refill(&mut self) -> Result<()> {
+        let core = self.core.clone();
+        let _pass = core.passes.enter()?;
+        let before = self.reader.place();
+        let gone = |next| Error::ChangesGone {
+            from: next,
+            cause: "more of it was to be kept than may be, or its space was needed".into(),
+        };
+        if !core.log.is_held(self.hold) {
+            return Err(gone(self.reader.next()));
+        }
+        // All before it was given out.
+        core.log.move_hold(self.hold, &before);
+        let (ready, structures, until) = (&mut self.ready, &mut self.structures, self.until);
+        let mut take = |sequence: u64, record: &[u8]| {
+            if until.is_some_and(|until| sequence >= until) {
+                return Ok(());
+            }
+            let changes = structures.changes_of(record)?;
+            if !changes.is_empty() {
+                let next = sequence.saturating_add(1);
+                ready.push_back(Commit {
+                    sequence,
+                    place: Place { log: before, next },
+                    record: record.to_vec(),
+                    changes,
+                });
+            }
+            Ok(())
+        };
+        let read = core
+            .log
+            .follow_some(&mut self.reader, AHEAD_BYTES, &mut take);
+        if self.ready.is_empty() {
+            // Nothing that anybody sees.
+            let next = self.reader.next();
+            self.place = Place {
+                log: before,
+                next: until
+                    .map_or(next, |until| until.min(next))
+                    .max(self.place.next),
+            };
+        }
+        match read {
+            // It was deleted under the reader.
+            Err(_) if !core.log.is_held(self.hold) => {
+                self.ready.clear();
+                Err(gone(before.sequence))
+            }
+            Err(e) => {
+                self.ready.clear();
+                Err(core.failed(e))
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let cancel = &self.options.cancel;
+        cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Nothing durable is left: has it made durable, or waits. Whether it goes on.
+    fn wait(&mut self) -> Result<bool> {
+        let core = self.core.clone();
+        let next = core.log.next_sequence();
+        if self.until.is_some_and(|until| self.reader.next() >= until) || self.is_cancelled() {
+            return Ok(false);
+        }
+        let is_late = |every: Duration| self.synced.elapsed() >= every;
+        let due = match self.options.waits {
+            true => self.options.sync_every.is_some_and(is_late),
+            false => true,
+        };
+        if next > self.reader.next() && due {
+            let _pass = core.passes.enter()?;
+            core.log.sync().map_err(|e| core.failed(e))?;
+            self.synced = Instant::now();
+        } else {
+            core.log.wait_for_more(&self.reader, SLICE);
+        }
+        Ok(true)
+    }
+
+    /// The next commit if there is one before the deadline.
+    fn advance(&mut self, deadline: Option<Instant>) -> Result<Option<Commit>> {
+        loop {
+            if let Some(commit) = self.ready.pop_front() {
+                self.place = commit.place();
+                return Ok(Some(commit));
+            }
+            let before = self.reader.next();
+            self.refill()?;
+            if !self.ready.is_empty() || self.reader.next() != before {
+                continue;
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(None);
+            }
+            if !self.wait()? {
+                self.ended = true;
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next commit, if one comes within this time, about; else `None`, also once there are no more
+    /// ([`Changes::is_at_end`]).
+    ///
+    /// # Errors
+    /// As the iterator's; after one there is no more.
+    pub fn next_within(&mut self, most: Duration) -> Result<Option<Commit>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let next = self.advance(Some(Instant::now() + most));
+        self.ended |= next.is_err();
+        next
+    }
+
+    /// The place behind what was given out so far.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether there are no more: the end that was asked for has come, or an error.
+    pub fn is_at_end(&self) -> bool {
+        self.ended
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<Commit>;
+
+    /// The next commit; waits for it, unless there is an end. After an error there is no more.
+    fn next(&mut self) -> Option<Result<Commit>> {
+        if self.ended {
+            return None;
+        }
+        let next = self.advance(None).transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for Changes {}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        // A child process that was forked has no share in it.
+        if self.core.passes.is_mine() {
+            self.core.log.let_go(self.hold);
+        }
+    }
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Changes")
+            .field("next", &self.reader.next())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The commits of an open database, which this does not keep open; see [`Database::changes`].
+pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes> {
+    core.store.check_writable()?;
+    let _pass = core.passes.enter()?;
+    let most = core.options.effective_archive_lag();
+    let (hold, place) = match options.from {
+        None => {
+            let (hold, log) = core.log.hold(most);
+            let next = log.sequence;
+            (hold, Place { log, next })
+        }
+        Some(place) => {
+            let held = core.log.hold_from(place.log, most);
+            let hold = held.map_err(|e| core.failed(e))?;
+            let hold = hold.ok_or_else(|| Error::ChangesGone {
+                from: place.next,
+                cause:
+                    "that part of it was given up behind a checkpoint, or is of another database"
+                        .into(),
+            })?;
+            (hold, place)
+        }
+    };
+    let until = (!options.waits).then(|| core.log.next_sequence());
+    Ok(Changes {
+        core: core.clone(),
+        _db: None,
+        hold,
+        reader: Follower::new(place.log, place.next),
+        structures: Structures::of(&core.registry),
+        ready: VecDeque::new(),
+        place,
+        options,
+        until,
+        synced: Instant::now(),
+        ended: false,
+    })
+}
+
+impl Database {
+    /// Every commit from now on, or from a place on that an earlier reading came to: each once, in the order
+    /// in which they happened, and none that a power cut could take back. It waits for more, unless
+    /// [`ChangesOptions::until_now`] is said.
+    ///
+    /// What structures without log hold is not in it, nor are entries of indexes. Who keeps something beside
+    /// the database stores the [`Commit::place`] with it, and goes on from there. For that to hold over a
+    /// restart, or where a reader is away for long, say [`crate::Options::keep_changes`]; while it reads, at
+    /// most [`crate::Options::archive_lag`] bytes of log are kept for it.
+    ///
+    /// ```
+    /// use terrace::{Change, ChangesOptions};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let users = db.tree("users")?;
+    /// // To begin: everything as it is, and the changes from there on.
+    /// let (changes, snapshot) = db.changes_and_snapshot(ChangesOptions::new())?;
+    /// let mut copy: Vec<_> = snapshot.tree("users")?.iter()?.collect::<Result<_, _>>()?;
+    /// users.put("alice", "Berlin")?;
+    /// for commit in changes.take(1) {
+    ///     let commit = commit?;
+    ///     for change in commit.changes() {
+    ///         if let Change::Put { key, value, .. } = change {
+    ///             copy.push((key.to_vec(), value.to_vec()));
+    ///         }
+    ///     }
+    ///     println!("done up to {}", commit.place());
+    /// }
+    /// assert_eq!(copy, [(b"alice".to_vec(), b"Berlin".to_vec())]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ChangesGone`] when the log from that place on is not there any more, or the place is of
+    /// another database; when the database is closed, or opened to be read only.
+    pub fn changes(&self, options: ChangesOptions) -> Result<Changes> {
+        let mut changes = read(&self.handle.core, options)?;
+        changes._db = Some(self.clone());
+        Ok(changes)
+    }
+
+    /// Everything as it is now, and every commit from there on: to begin something that is kept beside the
+    /// database. No commit is in both, and none in neither.
+    ///
+    /// # Errors
+    /// As [`Database::changes`], [`Database::snapshot`].
+    pub fn changes_and_snapshot(&self, options: ChangesOptions) -> Result<(Changes, Snapshot)> {
+        let late = planted(Fault::SnapshotBeforeHold).then(|| self.snapshot());
+        let options = ChangesOptions {
+            from: None,
+            ..options
+        };
+        let mut changes = self.changes(options)?;
+        let snapshot = late.unwrap_or_else(|| self.snapshot())?;
+        let behind = snapshot.sequence().saturating_add(1);
+        changes.until = changes.until.map(|_| self.handle.core.log.next_sequence());
+        changes.place.next = behind.max(changes.place.next);
+        changes.reader = Follower::new(changes.place.log, behind);
+        Ok((changes, snapshot))
+    }
+}

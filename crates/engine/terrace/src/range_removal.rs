@@ -1,0 +1,169 @@
+//! Removing all records of a range, in bounded steps.
+//!
+//! Invariants: each step is one batch, so whatever ends it early, what lies before a place is gone and the rest
+//! is as it was; a record that is put behind that place meanwhile stays.
+
+use std::ops::RangeBounds;
+
+use terrace_access::Window;
+use terrace_base::{Error, Result};
+use terrace_wal::Durability;
+
+use crate::api::map::Map;
+use crate::api::ordered::bounds;
+use crate::api::range::past_prefix;
+use crate::api::table::Table;
+use crate::api::tree::Tree;
+use crate::gentle::{Cancel, Pace, Rate};
+
+/// Records that one step removes at most: its batch holds their locks, and others wait for no more.
+const STEP_RECORDS: usize = 1024;
+
+/// How a range is removed.
+#[must_use = "options do nothing until a range is removed with them"]
+pub struct RemoveOptions<'p> {
+    durability: Option<Durability>,
+    rate: Rate,
+    cancel: Option<Cancel>,
+    progress: Option<Box<dyn FnMut(u64) + 'p>>,
+}
+
+impl Default for RemoveOptions<'_> {
+    fn default() -> Self {
+        RemoveOptions {
+            durability: None,
+            rate: Rate::Fast,
+            cancel: None,
+            progress: None,
+        }
+    }
+}
+
+impl<'p> RemoveOptions<'p> {
+    /// The defaults: as fast as it goes.
+    pub fn new() -> RemoveOptions<'p> {
+        RemoveOptions::default()
+    }
+
+    /// How durable each step is when the next one begins; as [`crate::Options::durability`] says, if nothing
+    /// is said.
+    pub fn durability(self, durability: Durability) -> RemoveOptions<'p> {
+        RemoveOptions {
+            durability: Some(durability),
+            ..self
+        }
+    }
+
+    /// How fast it goes through the bytes of the records.
+    pub fn rate(self, rate: Rate) -> RemoveOptions<'p> {
+        RemoveOptions { rate, ..self }
+    }
+
+    /// What ends it early, with [`Error::Cancelled`]; what was removed by then is removed.
+    pub fn cancel(self, cancel: &Cancel) -> RemoveOptions<'p> {
+        RemoveOptions {
+            cancel: Some(cancel.clone()),
+            ..self
+        }
+    }
+
+    /// Who hears after each step how many records are removed, on the calling thread.
+    pub fn progress(self, progress: impl FnMut(u64) + 'p) -> RemoveOptions<'p> {
+        RemoveOptions {
+            progress: Some(Box::new(progress)),
+            ..self
+        }
+    }
+}
+
+/// Removes what lies from `low` to before `high`; how many records that were.
+fn remove(
+    map: &Map,
+    mut low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    mut options: RemoveOptions<'_>,
+) -> Result<u64> {
+    options.rate.check()?;
+    let core = &map.db.handle.core;
+    let durability = options.durability.unwrap_or(core.options.durability);
+    let mut pace = Pace::new(options.rate, 0, options.cancel.as_ref());
+    let mut window = Window::default();
+    window.set_limit(STEP_RECORDS);
+    let mut removed = 0u64;
+    let is_within = |key: &[u8]| high.as_deref().is_none_or(|high| key < high);
+    while is_within(&low) {
+        if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(Error::Cancelled {
+                what: format!(
+                    "removing a range; {removed} records are removed, the others are there"
+                ),
+            });
+        }
+        {
+            let _pass = core.enter(&map.open)?;
+            let scanned = map.open.structure.scan_up(&low, &mut window);
+            scanned.map_err(|e| core.failed(e))?;
+        }
+        let mut batch = map.db.batch();
+        let mut bytes = 0;
+        for i in window.lower_bound(&low)..window.len() {
+            let key = window.key(i);
+            if !is_within(key) {
+                break;
+            }
+            bytes += key.len() + window.value(i).len();
+            batch.delete(map, key);
+        }
+        let step = batch.len();
+        if step > 0 {
+            map.db.write(batch, durability)?;
+            removed += step as u64;
+            if let Some(progress) = &mut options.progress {
+                progress(removed);
+            }
+            pace.after(bytes as u64, &mut || ());
+        }
+        match window.high.take() {
+            Some(next) => low = next,
+            None => break,
+        }
+    }
+    Ok(removed)
+}
+
+macro_rules! removes {
+    ($($handle:ident)*) => {$(
+        impl $handle {
+            /// Removes all records with keys in a range, in steps of some hundred: it takes long where the
+            /// range is long, and others go on meanwhile. Not atomic: who looks in between finds a part gone,
+            /// from the front; what is put behind that place meanwhile stays. Returns how many were removed.
+            /// O(records of the range); reads and writes its pages.
+            ///
+            /// # Errors
+            /// Those of a read and of a write; [`Error::Cancelled`].
+            pub fn remove_range<K: AsRef<[u8]>>(
+                &self,
+                range: impl RangeBounds<K>,
+                options: RemoveOptions<'_>,
+            ) -> Result<u64> {
+                let (low, high) = bounds(&range);
+                remove(self, low, high, options)
+            }
+
+            #[doc = concat!("[`", stringify!($handle), "::remove_range`] of all keys that begin with `prefix`.")]
+            ///
+            /// # Errors
+            /// As there.
+            pub fn remove_prefix(
+                &self,
+                prefix: impl AsRef<[u8]>,
+                options: RemoveOptions<'_>,
+            ) -> Result<u64> {
+                let prefix = prefix.as_ref();
+                remove(self, prefix.to_vec(), past_prefix(prefix), options)
+            }
+        }
+    )*};
+}
+
+removes! { Tree Table }
