@@ -165,6 +165,38 @@ fn counting() {
     );
 }
 
+/// A thread counts in a record between the reading and the writing of another one, each time.
+fn counting_meanwhile() {
+    let (disk, options) = threads();
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    for tiers in [Tiers::One, Tiers::Two] {
+        let name = format!("{tiers:?}");
+        let tree = db
+            .create_tree(&name, TreeOptions::new().tiers(tiers))
+            .unwrap();
+        let count = |old: Option<&[u8]>| old.and_then(encode::to_u64).unwrap_or(0) + 1;
+        for round in 1..=20 {
+            let mut is_first = true;
+            tree.update("k", |old| {
+                if std::mem::take(&mut is_first) {
+                    let other = || tree.update("k", |old| Some(encode::u64(count(old)).to_vec()));
+                    std::thread::scope(|scope| scope.spawn(other).join())
+                        .unwrap()
+                        .unwrap();
+                }
+                Some(encode::u64(count(old)).to_vec())
+            })
+            .unwrap();
+            let found = tree.get("k").unwrap();
+            assert_eq!(
+                found.as_deref().and_then(encode::to_u64),
+                Some(2 * round),
+                "{name}"
+            );
+        }
+    }
+}
+
 /// Batches overrule a change of their own, which nobody may see.
 fn overruling() {
     let (disk, options) = threads();
@@ -239,13 +271,14 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 16] = [
+    let scenarios: [(&str, fn()); 17] = [
         (
             "a snapshot to begin with",
             a_snapshot_begins_where_the_changes_do,
         ),
         ("unfinished", what_is_unfinished_is_not_shown),
         ("confirmed writes", confirmed_writes),
+        ("counting meanwhile", counting_meanwhile),
         ("power cuts", power_cuts),
         ("torn batches", torn_batches),
         ("counting", counting),
