@@ -150,14 +150,19 @@ mod tests {
                 has_it.store(true, Ordering::SeqCst);
                 taken.is_some()
             });
-            while turn.state.lock().owed == 0 || turn.state.lock().queue.is_empty() {
+            let both_wait = || {
+                let state = turn.state.lock();
+                state.owed > 0 && !state.queue.is_empty()
+            };
+            while !both_wait() {
                 std::thread::yield_now();
             }
             drop(first);
             waits.join().unwrap();
             assert!(next.join().unwrap());
         });
-        assert!(turn.state.lock().queue.is_empty() && turn.state.lock().now.is_none());
+        let state = turn.state.lock();
+        assert!(state.queue.is_empty() && state.now.is_none());
     }
 
     #[test]
