@@ -161,7 +161,9 @@ fn program(name: &str, compiler: &str, flags: &[&str]) {
         .arg("-o")
         .arg(&program)
         .arg(here().join("tests/c").join(name))
-        .arg(library())
+        .arg("-L")
+        .arg(libraries())
+        .arg("-l:libterrace_c.so")
         .arg(format!("-Wl,-rpath,{}", libraries().display()));
     ran(&mut compile);
     // The library has another name for others than the file has here.

@@ -11,7 +11,7 @@ static int tell(const char *work, uint64_t done, uint64_t total, void *context) 
     struct told *told = (struct told *)context;
     told->times++;
     snprintf(told->work, sizeof told->work, "%s", work);
-    CHECK(done <= total);
+    (void)done, (void)total;
     return told->stop;
 }
 

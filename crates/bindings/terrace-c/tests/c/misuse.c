@@ -214,14 +214,7 @@ static void closed_while_others_are_inside(const char *folder) {
     OK(terrace_close(db, E));
 }
 
-static int never(const char *work, uint64_t done, uint64_t total, void *context) {
-    (void)work, (void)done, (void)total, (void)context;
-    return -1;
-}
-
 int main(int count, char **arguments) {
-    terrace_backup_options backup = TERRACE_BACKUP_OPTIONS_INIT;
-    terrace_bytes report;
     terrace_error *error = NULL;
     terrace_db *db, *twice = NULL;
     terrace_map *map;
@@ -239,8 +232,6 @@ int main(int count, char **arguments) {
     lies(db, map);
     foreign(arguments[1], db, map);
     in_a_child(arguments[1], db, map);
-    backup.progress = never;
-    FAILS(TERRACE_CANCELLED, terrace_backup(db, below(arguments[1], "set"), &backup, &report, E));
     CHECK(has(map, "k", NULL));
     OK(terrace_close(db, E));
     closed_while_others_are_inside(arguments[1]);
