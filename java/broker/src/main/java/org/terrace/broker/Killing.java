@@ -22,6 +22,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.serialization.LongDeserializer;
@@ -41,6 +42,7 @@ public final class Killing {
     private final String mode;
     private final Process[] instances;
     private final int[] queryPorts;
+    private volatile Exception notSent;
 
     private Killing(Path folder, String mode, int instances) {
         this.folder = folder;
@@ -118,6 +120,9 @@ public final class Killing {
                 start(victim);
             }
             producer.join();
+            if (notSent != null) {
+                throw new IllegalStateException("an event was not sent", notSent);
+            }
             verify(expected, kills);
         } finally {
             for (Process process : instances) {
@@ -129,21 +134,31 @@ public final class Killing {
         }
     }
 
+    private void sent(RecordMetadata sent, Exception failed) {
+        if (failed != null) {
+            notSent = failed;
+        }
+    }
+
     private void produce(long[] expected, int events, int seconds) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", "localhost:" + port);
         properties.put("enable.idempotence", "true");
         properties.put("linger.ms", "20");
+        // On a busy machine the broker may take long; each event counts.
+        properties.put("max.in.flight.requests.per.connection", "1");
+        properties.put("request.timeout.ms", "120000");
+        properties.put("delivery.timeout.ms", "300000");
         Random random = new Random(7);
         long begin = System.nanoTime();
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer())) {
             for (int user = 0; user < USERS; user++) {
-                producer.send(new ProducerRecord<>("names", "user-" + user, "name " + user));
+                producer.send(new ProducerRecord<>("names", "user-" + user, "name " + user), this::sent);
             }
             for (int i = 0; i < events; i++) {
                 int user = (int) (USERS * Math.pow(random.nextDouble(), 3));
                 expected[user]++;
-                producer.send(new ProducerRecord<>("events", "user-" + user, "click"));
+                producer.send(new ProducerRecord<>("events", "user-" + user, "click"), this::sent);
                 long due = begin + (long) (seconds * 1e9 / events * i);
                 if (i % 100 == 0 && due > System.nanoTime()) {
                     Thread.sleep(Math.max(1, (due - System.nanoTime()) / 1_000_000));
