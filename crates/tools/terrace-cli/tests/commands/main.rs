@@ -10,6 +10,7 @@ mod places;
 mod pm;
 mod read_only;
 mod records;
+mod serve;
 mod structures;
 mod tables;
 mod watched;
