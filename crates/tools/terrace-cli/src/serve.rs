@@ -44,8 +44,12 @@ impl Journal {
         let Some(path) = &self.path else {
             return Ok(());
         };
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let file = file.with_context(|| format!("the log file {} cannot be opened", path.display()))?;
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
+        let file =
+            file.with_context(|| format!("the log file {} cannot be opened", path.display()))?;
         *self.file.lock().unwrap_or_else(|e| e.into_inner()) = Some(file);
         Ok(())
     }
@@ -63,9 +67,13 @@ impl Journal {
 /// What a file of settings says, as arguments.
 fn configured(path: &Path) -> Result<Vec<String>> {
     let bytes = std::fs::metadata(path).map(|m| m.len());
-    let bytes = bytes.with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    let bytes =
+        bytes.with_context(|| format!("the configuration {} cannot be read", path.display()))?;
     if bytes > MOST_CONFIG_BYTES {
-        bail!("the configuration {} has {bytes} bytes; that is none", path.display());
+        bail!(
+            "the configuration {} has {bytes} bytes; that is none",
+            path.display()
+        );
     }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("the configuration {} cannot be read", path.display()))?;
@@ -88,7 +96,10 @@ fn with_config(args: &ServeArgs) -> Result<Option<ServeArgs>> {
         return Ok(None);
     };
     let mut said = std::env::args_os();
-    let (program, serve) = (said.next().unwrap_or_default(), said.next().unwrap_or_default());
+    let (program, serve) = (
+        said.next().unwrap_or_default(),
+        said.next().unwrap_or_default(),
+    );
     let configured = configured(config)?.into_iter().map(Into::into);
     let all = [program, serve].into_iter().chain(configured).chain(said);
     let command = Cli::command().mut_subcommand("serve", |serve| serve.args_override_self(true));
@@ -112,7 +123,10 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
                 .with_context(|| format!("the password in {} cannot be read", path.display()))?;
             let line = text.lines().next().unwrap_or_default().to_owned();
             if line.is_empty() {
-                bail!("the first line of {} is empty, and has to be the password", path.display());
+                bail!(
+                    "the first line of {} is empty, and has to be the password",
+                    path.display()
+                );
             }
             Some(line)
         }
@@ -164,6 +178,46 @@ fn handed_over() -> Result<Vec<std::net::TcpListener>> {
     Ok(sockets)
 }
 
+/// Takes over all keys of a running Redis: served to ourselves alone meanwhile.
+fn take_over(from: &str, args: &ServeArgs, journal: &Journal) -> Result<()> {
+    let rest = from
+        .strip_prefix("redis://")
+        .unwrap_or(from)
+        .trim_end_matches('/');
+    let (password, place) = match rest.rsplit_once('@') {
+        Some((said, place)) => (
+            Some(said.rsplit_once(':').map_or(said, |(_, word)| word)),
+            place,
+        ),
+        None => (None, rest),
+    };
+    let address = place.to_socket_addrs().ok().and_then(|mut all| all.next());
+    let Some(address) = address else {
+        bail!("{place} is no address of a Redis; it has the form redis://127.0.0.1:6380");
+    };
+    let db = terrace::Database::open(&args.db, terrace::Options::new().memory(args.memory.0))?;
+    let options = ServeOptions {
+        addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        appendfsync: AppendFsync::No,
+        ..ServeOptions::new()
+    };
+    let server = Server::start(db, options)?;
+    let to = server.addresses()[0];
+    let mut tell = |keys| journal.tell(&format!("{keys} keys are taken over"));
+    let imported = terrace_serve::import((address, password), (to, None), &mut tell);
+    // Whatever came of it, what is there is closed well.
+    server.stop()?;
+    let imported = imported.with_context(|| format!("the keys of {place} cannot be taken over"))?;
+    journal.tell(&format!("{} keys were taken over", imported.keys));
+    if imported.unknown > 0 {
+        journal.tell(&format!(
+            "{} keys are of kinds that are not known",
+            imported.unknown
+        ));
+    }
+    Ok(())
+}
+
 /// `terrace serve`
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let configured = with_config(args)?;
@@ -173,6 +227,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let journal = Journal::open(args.log_file.as_deref())?;
     // Before there are other threads, which would end by the signals.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    if let Some(from) = &args.import {
+        take_over(from, args, &journal)?;
+    }
     let mut how = terrace::Options::new().memory(args.memory.0).control(true);
     if let Some(limit) = args.log_limit {
         how = how.log_limit(limit.0);

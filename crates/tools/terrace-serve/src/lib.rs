@@ -13,6 +13,7 @@ mod command;
 mod dispatch;
 mod glob;
 mod host;
+mod import;
 mod line;
 mod mailbox;
 mod net;
@@ -31,6 +32,7 @@ mod syncs;
 mod text;
 
 pub use command::table::{COMMANDS, Command, NOT_THERE};
+pub use import::{Imported, import};
 pub use net::server::{Clock, Server, wall_clock};
 pub use options::{AppendFsync, ServeOptions};
 #[cfg(feature = "planted-faults")]

@@ -74,6 +74,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LETTERS", default_value = "")]
     pub notify_keyspace_events: String,
 
+    /// Take over all keys of a running Redis first: redis://[:PASSWORD@]HOST:PORT. What is written there
+    /// meanwhile may be left out
+    #[arg(long, value_name = "ADDRESS")]
+    pub import: Option<String>,
+
     /// A file of lines `NAME VALUE`, with the names of these options without dashes; what is said here wins
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -111,4 +116,5 @@ Examples:
   terrace serve people.db --memory 1GiB
   terrace serve people.db --bind 0.0.0.0 --requirepass-file pw --appendfsync always
   terrace serve people.db --rename-command FLUSHALL= --backup-dir /backups/people
+  terrace serve people.db --import redis://127.0.0.1:6380
   redis-cli set greeting hello";

@@ -11,6 +11,7 @@ mod places;
 mod pm;
 mod read_only;
 mod records;
+mod serve;
 mod structures;
 mod tables;
 mod told;

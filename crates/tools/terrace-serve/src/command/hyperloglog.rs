@@ -140,7 +140,8 @@ pub fn pfadd(c: &mut Call) -> Run {
 
 fn merged(c: &mut Call, first: usize) -> Run<Vec<u8>> {
     let mut all = vec![0; REGISTERS];
-    for key in c.args.from(first) {
+    let keys: Vec<&[u8]> = c.args.from(first).collect();
+    for key in keys {
         if let Some(registers) = load(c, key)? {
             for (one, other) in all.iter_mut().zip(registers) {
                 *one = other.max(*one);

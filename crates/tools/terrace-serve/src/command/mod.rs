@@ -8,6 +8,7 @@ pub mod client;
 pub mod config;
 pub mod connection;
 pub mod fields;
+pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
 pub mod info;

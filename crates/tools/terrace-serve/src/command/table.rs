@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::args::Args;
 use super::call::Call;
 use super::{
-    admin, bits, client, config, connection, fields, hashes, hyperloglog, keys, lists, pubsub,
+    admin, bits, client, config, connection, fields, geo, hashes, hyperloglog, keys, lists, pubsub,
     scan, sets, sort, sorted, streams, strings,
 };
 use crate::stop::Run;
@@ -164,6 +164,7 @@ const ORDER: &str =
 
 const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
 const HLL: &str = "the estimates are the same, the string that holds them is not";
+const NEAR: &str = "looks at all members: slow in large sets";
 const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, and undone; may run again from its beginning";
 
 /// All commands, by group.
@@ -304,6 +305,17 @@ pub const COMMANDS: &[Command] = &[
     c("zinterstore", -4, WA, Keys::First, "sorted-set", "2.0.0", "", sorted::combine::zinterstore),
     c("zdiffstore", -4, WA, Keys::First, "sorted-set", "6.2.0", "", sorted::combine::zdiffstore),
     c("zintercard", -3, R, Keys::Counted(1), "sorted-set", "7.0.0", "", sorted::combine::zintercard),
+    // Places.
+    c("geoadd", -5, WA, ONE, "geo", "3.2.0", "", geo::geoadd),
+    c("geopos", -2, R, ONE, "geo", "3.2.0", "", geo::geopos),
+    c("geodist", -4, R, ONE, "geo", "3.2.0", "", geo::geodist),
+    c("geohash", -2, R, ONE, "geo", "3.2.0", "", geo::geohash),
+    c("geosearch", -7, R, ONE, "geo", "6.2.0", NEAR, geo::geosearch),
+    c("geosearchstore", -8, WA, TWO, "geo", "6.2.0", NEAR, geo::geosearchstore),
+    c("georadius", -6, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadius),
+    c("georadius_ro", -6, R, ONE, "geo", "3.2.10", NEAR, geo::georadius),
+    c("georadiusbymember", -5, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadiusbymember),
+    c("georadiusbymember_ro", -5, R, ONE, "geo", "3.2.10", NEAR, geo::georadiusbymember),
     // Lists.
     c("lpush", -3, WA, ONE, "list", "1.0.0", "", lists::lpush),
     c("rpush", -3, WA, ONE, "list", "1.0.0", "", lists::rpush),
@@ -403,10 +415,6 @@ pub const NOT_THERE: &[(&str, &str)] = &[
     ("ASKING, READONLY, READWRITE", "no cluster"),
     ("DUMP, RESTORE, RESTORE-ASKING, MIGRATE", "later"),
     ("FCALL, FCALL_RO, FUNCTION", "later; EVAL does the same"),
-    (
-        "GEOADD, GEODIST, GEOHASH, GEOPOS, GEORADIUS and its family, GEOSEARCH, GEOSEARCHSTORE",
-        "later",
-    ),
     ("SPUBLISH, SSUBSCRIBE, SUNSUBSCRIBE", "no cluster"),
     (
         "FAILOVER, PSYNC, REPLCONF, SYNC",

@@ -3,6 +3,7 @@
 mod client;
 mod differential;
 mod documents;
+mod imported;
 mod killed;
 mod limits;
 mod oracle;
