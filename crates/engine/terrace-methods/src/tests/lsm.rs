@@ -527,7 +527,6 @@ fn clearing_leaves_nothing_but_roots() {
 
 /// Pages that a step reads at most, and so writes, beside those that it begins or ends within.
 const MOST_PAGES: u64 = 64;
-
 /// Each step writes and reads a bounded number of pages, compressed or not, however much memory there is.
 #[test]
 fn steps_are_bounded() {
