@@ -9,8 +9,8 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
 use common::chains::chains;
+use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
 use common::clock::clocks;
 use common::run::{run, survive};
 use common::script::{Step, script};

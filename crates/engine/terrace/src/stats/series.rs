@@ -22,12 +22,12 @@ impl Series {
     /// together, that are not there any more, if there were any. O(n log n).
     pub fn see(&mut self, now: &BTreeMap<u32, Counts>) -> (BTreeMap<u32, u32>, Option<Counts>) {
         let mut before = std::mem::take(&mut self.seen);
+        let mut new = Vec::new();
         for (id, counts) in now {
-            let place = match before.remove(id) {
-                Some((place, _)) => place,
-                None => self.take_place(),
-            };
-            self.seen.insert(*id, (place, *counts));
+            match before.remove(id) {
+                Some((place, _)) => drop(self.seen.insert(*id, (place, *counts))),
+                None => new.push((*id, *counts)),
+            }
         }
         for (place, counts) in before.into_values() {
             self.taken.remove(&place);
@@ -35,6 +35,11 @@ impl Series {
             sum.iter_mut()
                 .zip(counts)
                 .for_each(|(sum, count)| *sum += count);
+        }
+        // In places that have become free, first.
+        for (id, counts) in new {
+            let place = self.take_place();
+            self.seen.insert(id, (place, counts));
         }
         let places = self.seen.iter().map(|(id, (place, _))| (*id, *place));
         (places.collect(), self.dropped)

@@ -3,8 +3,8 @@
 #![allow(dead_code)]
 
 pub mod anomalies;
-pub mod changes;
 pub mod chains;
+pub mod changes;
 pub mod clock;
 pub mod lists;
 pub mod model;
