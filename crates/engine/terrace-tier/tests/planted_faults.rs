@@ -6,13 +6,14 @@
 mod common;
 #[path = "planted_faults/promotion.rs"]
 mod promotion;
+#[path = "planted_faults/watched.rs"]
+mod watched;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use common::*;
 use terrace_access::{AccessMethod, Touch, Window};
@@ -20,9 +21,7 @@ use terrace_pages::PageStore;
 use terrace_sim::{Call, HookedDisk, SimDisk};
 use terrace_tier::fault::{Fault, Point, hook, plant};
 use terrace_tier::policy::Sampled;
-use terrace_tier::{
-    Change, Claim, Expect, LockTable, RecordLock, Structure, TierContext, TierOptions, Written,
-};
+use terrace_tier::{Change, Expect, LockTable, RecordLock, Structure, TierContext, TierOptions};
 
 thread_local! {
     /// The locks that must be free whenever this thread reads from the disk.
@@ -576,37 +575,6 @@ fn a_run_meets_hot_records<M: Method>() {
     bed.check();
 }
 
-/// Who watches when a write is appended to the log knows of it by then.
-fn watchers_are_told<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, M::options());
-    let watches = bed.tree.watches();
-    for change in [Change::Put(b"value"), Change::Delete] {
-        let (watch, _) = watches.add(b"", None, None);
-        let mut log = || assert!(watch.marks() > 0);
-        assert!(bed.tree.write(b"key", change, None, &mut log).unwrap());
-        watches.remove(&watch);
-    }
-}
-
-/// Who is to write what another thread claims does nothing, and is told to wait.
-fn claims_hold_writers_up<M: Method>() {
-    let bed = Bed::<M>::new(AMPLE, M::options());
-    let anothers = || Claim::new(Duration::from_secs(600));
-    let claim = std::thread::scope(|scope| scope.spawn(anothers).join().unwrap());
-    let (watch, _) = bed.tree.watches().add_keys(Some(&claim));
-    watch.add_key(b"key");
-    let put = |key| {
-        let value = Change::Put(b"value");
-        bed.tree.try_write(key, value, None, &mut || ()).unwrap()
-    };
-    assert!(matches!(put(b"key"), Written::Claimed(met) if Arc::ptr_eq(&met, &claim)));
-    assert_eq!((bed.get(b"key"), watch.marks()), (None, 0));
-    assert!(put(b"other").is_done());
-    claim.end();
-    assert!(put(b"key").is_done() && watch.marks() == 1);
-    bed.tree.watches().remove(&watch);
-}
-
 /// A queue and a stack: whoever takes the first record, or the last, does not walk over those before it.
 fn what_was_taken_is_walked_over_once<M: Method>() {
     for up in [true, false] {
@@ -650,8 +618,8 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         Fault::PromotionWaits => a_promotion_waits_for_no_gate::<M>,
         Fault::ChainFreedByClean | Fault::ChainKept => chains_have_one_owner::<M>,
         Fault::RunPassesOverHot => a_run_meets_hot_records::<M>,
-        Fault::NoMarkBefore => watchers_are_told::<M>,
-        Fault::ClaimIgnored => claims_hold_writers_up::<M>,
+        Fault::NoMarkBefore => watched::watchers_are_told::<M>,
+        Fault::ClaimIgnored => watched::claims_hold_writers_up::<M>,
         Fault::DeadLeftBehind | Fault::MoveUnseen => what_was_taken_is_walked_over_once::<M>,
     }
 }
