@@ -33,11 +33,9 @@ class LibraryTest {
             }
             System.out.println("opened");
         } catch (Throwable e) {
-            Throwable cause = e;
-            while (cause.getCause() != null) {
-                cause = cause.getCause();
+            for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+                System.out.println(cause);
             }
-            System.out.println(cause);
         }
     }
 
