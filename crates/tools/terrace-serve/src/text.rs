@@ -103,25 +103,19 @@ fn fixed(text: &[u8]) -> Option<i128> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if whole.len() + decimals.len() == 0 || whole.len() > 18 || !digits(whole) || !digits(decimals)
-    {
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = [whole, decimals].concat();
+    if all.is_empty() || all.len() > 36 || !all.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    if decimals.len() > DECIMALS as usize {
-        return None;
-    }
-    let whole: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
-    let rest: i128 = match decimals {
-        "" => 0,
-        _ => decimals.parse::<i128>().ok()? * 10i128.pow(DECIMALS - decimals.len() as u32),
-    };
-    let number = whole * 10i128.pow(DECIMALS) + rest;
+    // How many digits are to be added behind all of these.
+    let exponent: i32 = exponent.parse().ok()?;
+    let shift = (DECIMALS as i32)
+        .checked_sub(decimals.len() as i32)?
+        .checked_add(exponent)?;
+    let number: i128 = all.parse().ok()?;
+    let number = number.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     Some(if negative { -number } else { number })
 }
 
@@ -185,6 +179,11 @@ mod tests {
         assert_eq!(add("5", "-5").as_deref(), Some("0"));
         assert_eq!(add("-0.5", "0.25").as_deref(), Some("-0.25"));
         assert_eq!(add("5.0e3", "2.0e2").as_deref(), Some("5200"));
+        assert_eq!(
+            add("9223372036854775807", "1e3").as_deref(),
+            Some("9223372036854776807")
+        );
+        assert_eq!(add("1.5e-3", "0").as_deref(), Some("0.0015"));
         assert_eq!(add("1", "inf"), None);
         assert_eq!(add("x", "1"), None);
     }

@@ -145,7 +145,6 @@ const KEYS: &[&str] = &[
     "SCAN 0 MATCH *1 COUNT 1000",
     "SCAN 0 TYPE list COUNT 1000",
     "SCAN x",
-    "DBSIZE",
     "SET K V",
     "LPUSH K V",
     "HSET K F V",
