@@ -76,12 +76,13 @@ fn trimmed(number: &str) -> &str {
 /// Decimals of [`add_decimals`]: those that Redis writes.
 const DECIMALS: u32 = 17;
 
-/// The sum of two numbers as `INCRBYFLOAT` writes it: exact in decimals as far as they fit, as doubles beyond.
+/// The sum of two numbers as `INCRBYFLOAT` writes it: added in decimals and rounded to 64 bits; as doubles beyond.
 /// None if it is infinite or no number.
 pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
     if let (Some(a), Some(b)) = (fixed(a), fixed(b))
         && let Some(sum) = a.checked_add(b)
     {
+        let sum = rounded(sum);
         let unit = 10i128.pow(DECIMALS);
         let (whole, rest) = ((sum / unit).abs(), (sum % unit).unsigned_abs());
         let sign = if sum < 0 { "-" } else { "" };
@@ -93,6 +94,25 @@ pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
         return None;
     }
     Some(trimmed(&format!("{sum:.17}")).to_owned())
+}
+
+/// A number in units of the last decimal as it is when it has 64 bits, which Redis computes with. Below 128 all
+/// decimals fit.
+fn rounded(number: i128) -> i128 {
+    let unit = 10u128.pow(DECIMALS);
+    let whole = number.unsigned_abs() / unit;
+    let bits = u128::BITS - whole.leading_zeros();
+    if whole < 128 || bits > 64 {
+        return number;
+    }
+    let shift = 64 - bits;
+    let half_even = |n: u128, d: u128| {
+        let (q, r) = (n / d, n % d);
+        q + u128::from(r * 2 > d || (r * 2 == d && q % 2 == 1))
+    };
+    let mantissa = half_even(number.unsigned_abs() << shift, unit);
+    let back = half_even(mantissa * unit, 1 << shift) as i128;
+    if number < 0 { -back } else { back }
 }
 
 /// A number in units of the last decimal.
@@ -182,6 +202,10 @@ mod tests {
         assert_eq!(
             add("9223372036854775807", "1e3").as_deref(),
             Some("9223372036854776807")
+        );
+        assert_eq!(
+            add("9223372036854775807", "7.125").as_deref(),
+            Some("9223372036854775814")
         );
         assert_eq!(add("1.5e-3", "0").as_deref(), Some("0.0015"));
         assert_eq!(add("1", "inf"), None);

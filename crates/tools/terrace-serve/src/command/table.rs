@@ -185,7 +185,7 @@ pub const COMMANDS: &[Command] = &[
     c("decr", 2, WA, ONE, "string", "1.0.0", "", strings::decr),
     c("incrby", 3, WA, ONE, "string", "1.0.0", "", strings::incrby),
     c("decrby", 3, WA, ONE, "string", "1.0.0", "", strings::decrby),
-    c("incrbyfloat", 3, WA, ONE, "string", "2.6.0", "adds decimals exactly, where Redis rounds to 64 bits", strings::incrbyfloat),
+    c("incrbyfloat", 3, WA, ONE, "string", "2.6.0", "adds in decimals and rounds once; Redis rounds what it adds too", strings::incrbyfloat),
     c("lcs", -3, R, TWO, "string", "7.0.0", "the product of both lengths is 16 Mi at most", strings::lcs),
     // Bits.
     c("getbit", 3, RR, ONE, "bitmap", "2.2.0", "", bits::getbit),
@@ -242,7 +242,7 @@ pub const COMMANDS: &[Command] = &[
     c("hvals", 2, R, ONE, "hash", "2.0.0", ORDER, hashes::hvals),
     c("hstrlen", 3, RR, ONE, "hash", "3.2.0", "", hashes::hstrlen),
     c("hincrby", 4, WA, ONE, "hash", "2.0.0", "", hashes::hincrby),
-    c("hincrbyfloat", 4, WA, ONE, "hash", "2.6.0", "adds decimals exactly, where Redis rounds to 64 bits", hashes::hincrbyfloat),
+    c("hincrbyfloat", 4, WA, ONE, "hash", "2.6.0", "adds in decimals and rounds once; Redis rounds what it adds too", hashes::hincrbyfloat),
     c("hrandfield", -2, R, ONE, "hash", "6.2.0", "even up to 512 fields, nearly so beyond", hashes::hrandfield),
     c("hscan", -3, R, ONE, "hash", "2.8.0", "cursors stay good over restarts", scan::hscan),
     // Sets.

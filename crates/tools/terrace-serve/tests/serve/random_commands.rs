@@ -513,7 +513,7 @@ const TRANSACTIONS: &[&str] = &[
     "RENAME K K",
     "EXPIREAT K T",
     "PEXPIRETIME K",
-    "BLPOP K 0",
+    "BLPOP K 0.01",
     "TYPE K",
     "KEYS *",
 ];
