@@ -1,6 +1,6 @@
 //! Scripts in Lua, which know the keys only by the commands that they call.
 //!
-//! Invariants: a script reaches no file, no clock and no other script's variables; it ends after a while, and takes
+//! Invariants: a script reaches no file and no clock, and leaves no globals behind; it ends after a while, and takes
 //! bounded memory. What its commands have done is the caller's.
 
 use std::cell::RefCell;
@@ -54,6 +54,7 @@ redis.breakpoint = function() return false end
 /// Keeps scripts from leaving anything behind.
 const LOCKED: &str = r"
 setmetatable(_G, {
+  __metatable = false,
   __newindex = function(_, name) error('Attempt to modify a readonly table', 2) end,
   __index = function(_, name)
     error('Script attempted to access nonexistent global variable \'' .. tostring(name) .. '\'', 2)

@@ -76,12 +76,13 @@ fn trimmed(number: &str) -> &str {
 /// Decimals of [`add_decimals`]: those that Redis writes.
 const DECIMALS: u32 = 17;
 
-/// The sum of two numbers as `INCRBYFLOAT` writes it: exact in decimals as far as they fit, as doubles beyond.
+/// The sum of two numbers as `INCRBYFLOAT` writes it: added in decimals and rounded to 64 bits; as doubles beyond.
 /// None if it is infinite or no number.
 pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
     if let (Some(a), Some(b)) = (fixed(a), fixed(b))
         && let Some(sum) = a.checked_add(b)
     {
+        let sum = rounded(sum);
         let unit = 10i128.pow(DECIMALS);
         let (whole, rest) = ((sum / unit).abs(), (sum % unit).unsigned_abs());
         let sign = if sum < 0 { "-" } else { "" };
@@ -95,6 +96,25 @@ pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
     Some(trimmed(&format!("{sum:.17}")).to_owned())
 }
 
+/// A number in units of the last decimal as it is when it has 64 bits, which Redis computes with. Below 128 all
+/// decimals fit.
+fn rounded(number: i128) -> i128 {
+    let unit = 10u128.pow(DECIMALS);
+    let whole = number.unsigned_abs() / unit;
+    let bits = u128::BITS - whole.leading_zeros();
+    if whole < 128 || bits > 64 {
+        return number;
+    }
+    let shift = 64 - bits;
+    let half_even = |n: u128, d: u128| {
+        let (q, r) = (n / d, n % d);
+        q + u128::from(r * 2 > d || (r * 2 == d && q % 2 == 1))
+    };
+    let mantissa = half_even(number.unsigned_abs() << shift, unit);
+    let back = half_even(mantissa * unit, 1 << shift) as i128;
+    if number < 0 { -back } else { back }
+}
+
 /// A number in units of the last decimal.
 fn fixed(text: &[u8]) -> Option<i128> {
     let text = std::str::from_utf8(text).ok()?;
@@ -103,25 +123,19 @@ fn fixed(text: &[u8]) -> Option<i128> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if whole.len() + decimals.len() == 0 || whole.len() > 18 || !digits(whole) || !digits(decimals)
-    {
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = [whole, decimals].concat();
+    if all.is_empty() || all.len() > 36 || !all.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    if decimals.len() > DECIMALS as usize {
-        return None;
-    }
-    let whole: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
-    let rest: i128 = match decimals {
-        "" => 0,
-        _ => decimals.parse::<i128>().ok()? * 10i128.pow(DECIMALS - decimals.len() as u32),
-    };
-    let number = whole * 10i128.pow(DECIMALS) + rest;
+    // How many digits are to be added behind all of these.
+    let exponent: i32 = exponent.parse().ok()?;
+    let shift = (DECIMALS as i32)
+        .checked_sub(decimals.len() as i32)?
+        .checked_add(exponent)?;
+    let number: i128 = all.parse().ok()?;
+    let number = number.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     Some(if negative { -number } else { number })
 }
 
@@ -185,6 +199,15 @@ mod tests {
         assert_eq!(add("5", "-5").as_deref(), Some("0"));
         assert_eq!(add("-0.5", "0.25").as_deref(), Some("-0.25"));
         assert_eq!(add("5.0e3", "2.0e2").as_deref(), Some("5200"));
+        assert_eq!(
+            add("9223372036854775807", "1e3").as_deref(),
+            Some("9223372036854776807")
+        );
+        assert_eq!(
+            add("9223372036854775807", "7.125").as_deref(),
+            Some("9223372036854775814")
+        );
+        assert_eq!(add("1.5e-3", "0").as_deref(), Some("0.0015"));
         assert_eq!(add("1", "inf"), None);
         assert_eq!(add("x", "1"), None);
     }

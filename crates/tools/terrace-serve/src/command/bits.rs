@@ -66,15 +66,16 @@ fn bit(text: &[u8], at: u64) -> bool {
 
 /// `BITCOUNT`.
 pub fn bitcount(c: &mut Call) -> Run {
+    // As Redis, what is not there is not looked at closer.
+    if c.work.typed(c.args.at(1), Kind::Text)?.is_none() {
+        c.out.number(0);
+        return Ok(());
+    }
     let range = match c.args.len() {
         2 => None,
         4 | 5 => Some((c.args.integer(2)?, c.args.integer(3)?, in_bits(c, 4)?)),
         _ => return refuse(SYNTAX),
     };
-    if c.work.typed(c.args.at(1), Kind::Text)?.is_none() {
-        c.out.number(0);
-        return Ok(());
-    }
     let text = c.work.text();
     let (from, count) = match range {
         None => (0, text.len() as u64 * 8),

@@ -23,3 +23,4 @@ pub mod sorted;
 pub mod streams;
 pub mod strings;
 pub mod table;
+pub mod transactions;

@@ -6,7 +6,7 @@ use super::args::Args;
 use super::call::Call;
 use super::{
     admin, bits, client, config, connection, fields, geo, hashes, hyperloglog, keys, lists, pubsub,
-    scan, sets, sort, sorted, streams, strings,
+    scan, sets, sort, sorted, streams, strings, transactions,
 };
 use crate::stop::Run;
 
@@ -34,6 +34,8 @@ pub const LONG: u32 = 1 << 9;
 pub const ADMIN: u32 = 1 << 10;
 /// It is not for scripts.
 pub const NO_SCRIPT: u32 = 1 << 11;
+/// It runs at once within a transaction too.
+pub const AT_ONCE: u32 = 1 << 13;
 /// It reads keys.
 pub const R: u32 = 1 << 12;
 
@@ -59,16 +61,8 @@ pub enum Keys {
 pub enum Does {
     /// Its own code.
     Run(fn(&mut Call) -> Run),
-    /// The dispatcher: transactions.
-    Multi,
-    /// The same.
+    /// The dispatcher: a transaction.
     Exec,
-    /// The same.
-    Discard,
-    /// The same.
-    Watch,
-    /// The same.
-    Unwatch,
     /// The same: scripts, by their text or their name, which may write or not.
     Eval {
         /// Whether the script is named.
@@ -191,7 +185,7 @@ pub const COMMANDS: &[Command] = &[
     c("decr", 2, WA, ONE, "string", "1.0.0", "", strings::decr),
     c("incrby", 3, WA, ONE, "string", "1.0.0", "", strings::incrby),
     c("decrby", 3, WA, ONE, "string", "1.0.0", "", strings::decrby),
-    c("incrbyfloat", 3, WA, ONE, "string", "2.6.0", "adds decimals exactly, where Redis rounds to 64 bits", strings::incrbyfloat),
+    c("incrbyfloat", 3, WA, ONE, "string", "2.6.0", "adds in decimals and rounds once; Redis rounds what it adds too", strings::incrbyfloat),
     c("lcs", -3, R, TWO, "string", "7.0.0", "the product of both lengths is 16 Mi at most", strings::lcs),
     // Bits.
     c("getbit", 3, RR, ONE, "bitmap", "2.2.0", "", bits::getbit),
@@ -248,7 +242,7 @@ pub const COMMANDS: &[Command] = &[
     c("hvals", 2, R, ONE, "hash", "2.0.0", ORDER, hashes::hvals),
     c("hstrlen", 3, RR, ONE, "hash", "3.2.0", "", hashes::hstrlen),
     c("hincrby", 4, WA, ONE, "hash", "2.0.0", "", hashes::hincrby),
-    c("hincrbyfloat", 4, WA, ONE, "hash", "2.6.0", "adds decimals exactly, where Redis rounds to 64 bits", hashes::hincrbyfloat),
+    c("hincrbyfloat", 4, WA, ONE, "hash", "2.6.0", "adds in decimals and rounds once; Redis rounds what it adds too", hashes::hincrbyfloat),
     c("hrandfield", -2, R, ONE, "hash", "6.2.0", "even up to 512 fields, nearly so beyond", hashes::hrandfield),
     c("hscan", -3, R, ONE, "hash", "2.8.0", "cursors stay good over restarts", scan::hscan),
     // Sets.
@@ -356,11 +350,11 @@ pub const COMMANDS: &[Command] = &[
     c("xclaim", -6, W, ONE, "stream", "5.0.0", "", streams::pending::xclaim),
     c("xautoclaim", -6, W, ONE, "stream", "6.2.0", "", streams::pending::xautoclaim),
     // Transactions.
-    own("multi", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "1.2.0", "", Does::Multi),
-    own("exec", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "1.2.0", "all or nothing after a crash too", Does::Exec),
-    own("discard", 1, APART | NOT_QUEUED | NO_SCRIPT, NONE, "transactions", "2.0.0", "", Does::Discard),
-    own("watch", -2, APART | NOT_QUEUED | NO_SCRIPT, ALL, "transactions", "2.2.0", "", Does::Watch),
-    own("unwatch", 1, APART | NO_SCRIPT, NONE, "transactions", "2.2.0", "", Does::Unwatch),
+    c("multi", 1, APART | AT_ONCE | NO_SCRIPT, NONE, "transactions", "1.2.0", "", transactions::multi),
+    own("exec", 1, APART | AT_ONCE | NO_SCRIPT, NONE, "transactions", "1.2.0", "all or nothing after a crash too", Does::Exec),
+    c("discard", 1, APART | AT_ONCE | NO_SCRIPT, NONE, "transactions", "2.0.0", "", transactions::discard),
+    c("watch", -2, APART | AT_ONCE | NO_SCRIPT, ALL, "transactions", "2.2.0", "", transactions::watch),
+    c("unwatch", 1, APART | NO_SCRIPT, NONE, "transactions", "2.2.0", "", transactions::unwatch),
     // Scripts.
     own("eval", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: false, writes: true }),
     own("evalsha", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: true, writes: true }),

@@ -403,12 +403,7 @@ impl Dispatcher {
             }
             return Ran::Done;
         }
-        if line.session.multi.is_some()
-            && !matches!(
-                command.does,
-                Does::Exec | Does::Discard | Does::Multi | Does::Watch
-            )
-        {
+        if line.session.multi.is_some() && command.flags & table::AT_ONCE == 0 {
             if command.flags & table::NOT_QUEUED == 0 {
                 self.queue(line, args, i);
                 return Ran::Done;
@@ -479,14 +474,6 @@ impl Dispatcher {
             Does::Run(run) => run(&mut call),
             Does::Command => introspect::command(&mut call, &self.table),
             Does::Info => info::info(&mut call, &self.names),
-            Does::Multi => transactions::multi(&mut call),
-            Does::Discard => transactions::discard(&mut call),
-            Does::Watch => transactions::watch(&mut call),
-            Does::Unwatch => {
-                connection::unwatch_all(&mut call);
-                call.out.ok();
-                Ok(())
-            }
             // They are run by who has the line.
             Does::Exec | Does::Eval { .. } | Does::Script => Ok(()),
         }

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use super::Dispatcher;
 use crate::command::args::Args;
-use crate::command::call::Call;
 use crate::command::connection;
 use crate::command::table::{self, COMMANDS};
 use crate::line::Line;
@@ -139,49 +138,4 @@ impl Dispatcher {
         let any_expired = watched.places.iter().any(|(_, expires)| expired(expires));
         Ok(watched.watch.is_changed() || any_expired)
     }
-}
-
-pub(super) fn multi(c: &mut Call) -> Run {
-    if c.session.multi.is_some() {
-        return crate::stop::refuse("ERR MULTI calls can not be nested");
-    }
-    c.session.multi = Some(Multi::default());
-    c.session.info.queued.store(1, Ordering::Relaxed);
-    c.out.ok();
-    Ok(())
-}
-
-pub(super) fn discard(c: &mut Call) -> Run {
-    if c.session.multi.take().is_none() {
-        return crate::stop::refuse("ERR DISCARD without MULTI");
-    }
-    c.session.info.queued.store(0, Ordering::Relaxed);
-    connection::unwatch_all(c);
-    c.out.ok();
-    Ok(())
-}
-
-/// The caller holds the keys.
-pub(super) fn watch(c: &mut Call) -> Run {
-    if c.session.multi.is_some() {
-        return crate::stop::refuse("ERR WATCH inside MULTI is not allowed");
-    }
-    for key in c.args.from(1) {
-        let head = c.work.head(key)?;
-        let place = (c.work.db as u8, key.to_vec());
-        let watched = &mut c.session.watched;
-        if watched.places.iter().any(|(known, _)| *known == place) {
-            continue;
-        }
-        c.work.signals.watch(place.clone(), &watched.watch);
-        watched
-            .places
-            .push((place, head.and_then(|head| head.expires)));
-        if planted(Fault::WatchByValue) {
-            let text = head.map_or_else(Vec::new, |_| c.work.text().to_vec());
-            watched.values.push(text);
-        }
-    }
-    c.out.ok();
-    Ok(())
 }

@@ -73,7 +73,8 @@ impl Locks {
         if inside < CLOSED {
             return true;
         }
-        self.leave();
+        // Nobody is woken: who waits has the lock that waking takes, and who wants to be alone looks again.
+        self.gate.fetch_sub(1, Ordering::SeqCst);
         false
     }
 

@@ -145,7 +145,6 @@ const KEYS: &[&str] = &[
     "SCAN 0 MATCH *1 COUNT 1000",
     "SCAN 0 TYPE list COUNT 1000",
     "SCAN x",
-    "DBSIZE",
     "SET K V",
     "LPUSH K V",
     "HSET K F V",
@@ -514,7 +513,7 @@ const TRANSACTIONS: &[&str] = &[
     "RENAME K K",
     "EXPIREAT K T",
     "PEXPIRETIME K",
-    "BLPOP K 0",
+    "BLPOP K 0.01",
     "TYPE K",
     "KEYS *",
 ];
