@@ -96,6 +96,8 @@ impl Lsm {
             c.most_waits.fetch_max(steps, Atomic::Relaxed);
         }
         match done {
+            // Only tombstones were to go down: what the change needs itself it meets at the door.
+            Err(e) if e.is_no_room() && leaves < bound => Ok(true),
             // Deletes are the way out of a full disk, and of a full page table: they go on for a while.
             Err(e) if e.is_no_room() && space == Space::Reserve && !self.lags_by(2) => Ok(true),
             // A page that this change has nothing to do with: others are merged, and who needs it meets it.

@@ -61,7 +61,9 @@ impl Place {
             Found::EmptyFolder => to.join(UNFINISHED),
             Found::Nothing => beside(&to)?,
         };
-        let rights = rights_of(set) & rights_of(&set.join(MANIFEST));
+        // Who may read a file of the set may enter a folder of the same rights.
+        let of_files = rights_of(&set.join(MANIFEST));
+        let rights = rights_of(set) & (of_files | ((of_files & 0o444) >> 2));
         let disk = FileDisk::open_or_create_within(&work, DirectIo::Preferred, rights)?;
         let disk = Arc::new(disk);
         mark(&work, &disk)?;

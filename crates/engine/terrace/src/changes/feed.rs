@@ -39,6 +39,8 @@ pub struct Changes {
     /// Behind what was given out.
     place: Place,
     options: ChangesOptions,
+    /// Commits before this one are not given out. They say what structures there are.
+    behind: u64,
     /// The first commit that is not given out any more, if there is an end.
     until: Option<u64>,
     synced: Instant,
@@ -56,17 +58,18 @@ impl Changes {
             cause: "more of it was to be kept than may be, or its space was needed".into(),
         };
         if !core.log.is_held(self.hold) {
-            return Err(gone(self.reader.next()));
+            return Err(gone(self.reader.next().max(self.behind)));
         }
         // All before it was given out.
         core.log.move_hold(self.hold, &before);
-        let (ready, structures, until) = (&mut self.ready, &mut self.structures, self.until);
+        let (ready, structures) = (&mut self.ready, &mut self.structures);
+        let (behind, until) = (self.behind, self.until);
         let mut take = |sequence: u64, record: &[u8]| {
             if until.is_some_and(|until| sequence >= until) {
                 return Ok(());
             }
             let changes = structures.changes_of(record)?;
-            if !changes.is_empty() {
+            if sequence >= behind && !changes.is_empty() {
                 let next = sequence.saturating_add(1);
                 ready.push_back(Commit {
                     sequence,
@@ -104,6 +107,19 @@ impl Changes {
         }
     }
 
+    /// Whether the end that was asked for is read.
+    fn is_through(&self) -> bool {
+        self.until.is_some_and(|until| self.reader.next() >= until)
+    }
+
+    /// Gives out nothing up to this commit. What it says of structures, which were made, renamed or dropped meanwhile,
+    /// is read all the same.
+    fn begin_behind(&mut self, sequence: u64) {
+        self.place.next = sequence.saturating_add(1).max(self.place.next);
+        self.behind = self.place.next;
+        self.until = self.until.map(|_| self.core.log.next_sequence());
+    }
+
     fn is_cancelled(&self) -> bool {
         let cancel = &self.options.cancel;
         cancel.as_ref().is_some_and(Cancel::is_cancelled)
@@ -113,7 +129,7 @@ impl Changes {
     fn wait(&mut self) -> Result<bool> {
         let core = self.core.clone();
         let next = core.log.next_sequence();
-        if self.until.is_some_and(|until| self.reader.next() >= until) || self.is_cancelled() {
+        if self.is_through() || self.is_cancelled() {
             return Ok(false);
         }
         let is_late = |every: Duration| self.synced.elapsed() >= every;
@@ -138,13 +154,21 @@ impl Changes {
                 self.place = commit.place();
                 return Ok(Some(commit));
             }
+            // Others may go on for ever behind the end, or with what nobody sees.
+            if self.is_through() {
+                self.ended = true;
+                return Ok(None);
+            }
             let before = self.reader.next();
             self.refill()?;
-            if !self.ready.is_empty() || self.reader.next() != before {
+            if !self.ready.is_empty() {
                 continue;
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(None);
+            }
+            if self.reader.next() != before && !self.is_cancelled() {
+                continue;
             }
             if !self.wait()? {
                 self.ended = true;
@@ -214,6 +238,8 @@ impl std::fmt::Debug for Changes {
 /// The commits of an open database, which this does not keep open; see [`Database::changes`].
 pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes> {
     core.store.check_writable()?;
+    // Who makes a structure has that in the log before it is found in the registry: none may be in neither.
+    let _naming = core.naming.lock();
     let _pass = core.passes.enter()?;
     let most = core.options.effective_archive_lag();
     let (hold, place) = match options.from {
@@ -244,6 +270,7 @@ pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes>
         ready: VecDeque::new(),
         place,
         options,
+        behind: place.next,
         until,
         synced: Instant::now(),
         ended: false,
@@ -304,10 +331,44 @@ impl Database {
         };
         let mut changes = self.changes(options)?;
         let snapshot = late.unwrap_or_else(|| self.snapshot())?;
-        let behind = snapshot.sequence().saturating_add(1);
-        changes.until = changes.until.map(|_| self.handle.core.log.next_sequence());
-        changes.place.next = behind.max(changes.place.next);
-        changes.reader = Follower::new(changes.place.log, behind);
+        changes.begin_behind(snapshot.sequence());
         Ok((changes, snapshot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_sim::SimDisk;
+
+    use super::*;
+    use crate::{Change, Options};
+
+    /// What is made between the beginning of the changes and the instant of the snapshot is in the snapshot, and what
+    /// happens in it afterwards is in the changes.
+    #[test]
+    fn a_structure_that_is_made_before_the_snapshot_is_known_behind_it() {
+        let options = Options::new().memory(4 << 20).page_size(4096);
+        let options = options.foreground(true).seed(1);
+        let db = Database::open_on(SimDisk::new(1).shared(), options).unwrap();
+        let named = db.tree("named").unwrap();
+        let mut changes = db.changes(ChangesOptions::new().until_now()).unwrap();
+        let made = db.tree("made").unwrap();
+        made.put("a", "1").unwrap();
+        db.rename_structure("named", "renamed").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        made.put("b", "2").unwrap();
+        named.put("c", "3").unwrap();
+        changes.begin_behind(snapshot.sequence());
+        let seen: Vec<Commit> = changes.collect::<Result<_>>().unwrap();
+        let seen = seen.iter().flat_map(Commit::changes);
+        let seen: Vec<_> = seen
+            .map(|change| match change {
+                Change::Put { structure, key, .. } => (structure.name.clone().unwrap(), key),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = [("made", &b"b"[..]), ("renamed", &b"c"[..])];
+        let expected = expected.map(|(name, key)| (name.to_owned(), key));
+        assert_eq!(seen, expected);
     }
 }

@@ -14,7 +14,9 @@ use terrace_base::{Error, Result};
 
 #[cfg(feature = "backup")]
 use super::protocol::BackupRequest;
-use super::protocol::{Answer, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of};
+use super::protocol::{
+    Answer, MAX_ANSWER_BYTES, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of,
+};
 use super::refusal::Refusal;
 use crate::changes::{ChangesOptions, CommitLine};
 use crate::core::Core;
@@ -181,6 +183,14 @@ fn changes(
         match changes.next_within(TELL)? {
             Some(commit) => {
                 let line = line(&Answer::<()>::Commit(CommitLine::from(&commit)));
+                if line.len() > MAX_ANSWER_BYTES {
+                    return Err(Error::invalid(format!(
+                        "the line of commit {} has {} bytes, and {MAX_ANSWER_BYTES} at most are sent; go on behind it, from {}, or read it within the program (Database::changes)",
+                        commit.sequence(),
+                        line.len(),
+                        commit.place()
+                    )));
+                }
                 stream.write_all(&line).map_err(unheard)?;
             }
             None => tell(stream, None).map_err(unheard)?,

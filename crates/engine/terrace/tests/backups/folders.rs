@@ -259,4 +259,8 @@ fn sets_and_what_is_restored_are_as_private_as_the_database() {
     for to in ["not there", "there", "other"] {
         assert!(has_record(&path(to)));
     }
+    // Nor is it for fewer than the set is.
+    set_in(&path("open"));
+    restore(path("open/set"), path("open/to"), to_restore()).unwrap();
+    assert_eq!(rights(&path("open/to")), rights(&path("open/set")));
 }

@@ -23,12 +23,16 @@ pub fn clock(shifts: &[i64]) {
         set_clock_ahead(*shift);
         tree.put("step", step.to_string()).unwrap();
         let sequence = follower.archive().unwrap();
+        // Right behind its mark, however long the copying took.
+        let noted = backup_contents_on(set.shared()).unwrap().logs;
+        let noted = noted.last().and_then(|log| log.until).unwrap();
         let ahead = Duration::from_millis(shift.unsigned_abs());
-        let time = match *shift < 0 {
+        let shown = match *shift < 0 {
             true => SystemTime::now() - ahead,
             false => SystemTime::now() + ahead,
         };
-        steps.push((time, sequence));
+        assert!(noted <= shown);
+        steps.push((noted + Duration::from_millis(1), sequence));
         // The next mark has another time.
         std::thread::sleep(Duration::from_millis(3));
     }
