@@ -88,7 +88,9 @@ fn header() -> String {
     let mut builder = cbindgen::Builder::new().with_config(config);
     for file in [
         "status",
+        "error",
         "raw",
+        "structs",
         "options",
         "database",
         "structure",

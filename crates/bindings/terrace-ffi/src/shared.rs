@@ -88,17 +88,23 @@ impl Home {
     /// Runs a call of the engine; a panic becomes a failure, now and of all later calls.
     #[inline]
     pub fn guarded<R>(&self, call: impl FnOnce() -> Result<R>) -> Result<R> {
-        let done = guarded(call);
+        let mut panicked = true;
+        let done = guarded(|| {
+            let done = call();
+            panicked = false;
+            done
+        });
         match done {
-            Err(failure) => Err(self.explained(failure)),
+            Err(failure) => Err(self.explained(failure, panicked)),
             done => done,
         }
     }
 
+    /// A callback may answer a defect too, of something else: that breaks nothing here.
     #[cold]
-    fn explained(&self, failure: Failure) -> Failure {
+    fn explained(&self, failure: Failure, panicked: bool) -> Failure {
         match failure.kind {
-            Kind::Defect => self.broken.store(true, Ordering::SeqCst),
+            _ if panicked => self.broken.store(true, Ordering::SeqCst),
             Kind::Invalid if self.closing.load(Ordering::SeqCst) => {
                 return Failure::closed("database");
             }

@@ -58,7 +58,8 @@ impl Journal {
         let mut file = self.file.lock().unwrap_or_else(|e| e.into_inner());
         match &mut *file {
             // A full disk of the journal stops nothing.
-            Some(file) => _ = writeln!(file, "terrace: {text}"),
+            // In one piece, for who reads it meanwhile.
+            Some(file) => _ = file.write_all(format!("terrace: {text}\n").as_bytes()),
             None => output::tell(&format!("terrace: {text}")),
         }
     }

@@ -13,7 +13,7 @@ use sha1::{Digest, Sha1};
 
 use crate::proto::reply::Reply;
 
-/// How long a script may run. Redis goes on and refuses everybody else; here it is ended, and nothing has happened.
+/// How long a script may run. Redis goes on and refuses everybody else; here it is ended, and what its commands did stays.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Instructions between two looks at the clock.
 const LOOK: u32 = 100_000;
@@ -21,6 +21,8 @@ const LOOK: u32 = 100_000;
 const MEMORY: usize = 64 << 20;
 /// How deep tables may lie in each other.
 const DEEPEST: usize = 64;
+/// Values of a table that become JSON: the same table may lie in it very often.
+const MOST_VALUES: usize = 1 << 20;
 
 thread_local!(static LUA: RefCell<Option<Lua>> = const { RefCell::new(None) });
 
@@ -32,6 +34,9 @@ pub fn name(source: &[u8]) -> String {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// What a binary chunk begins with. Lua believes it blindly, so none is loaded.
+const BINARY: u8 = 0x1B;
 
 /// What every script finds.
 const PRELUDE: &str = r"
@@ -51,8 +56,22 @@ redis.setresp = function() end
 redis.breakpoint = function() return false end
 ";
 
-/// Keeps scripts from leaving anything behind.
+/// Keeps scripts from loading what is no text, and from leaving globals behind.
 const LOCKED: &str = r"
+local raw, first, kind, concat = loadstring, string.byte, type, table.concat
+local function text_alone(text, name)
+  if kind(text) ~= 'string' or first(text) == 27 then return nil, 'only text can be loaded' end
+  return raw(text, name)
+end
+loadstring = text_alone
+load = function(next, name)
+  local parts, part = {}, next()
+  while kind(part) == 'string' and part ~= '' do
+    parts[#parts + 1] = part
+    part = next()
+  end
+  return text_alone(concat(parts), name)
+end
 setmetatable(_G, {
   __metatable = false,
   __newindex = function(_, name) error('Attempt to modify a readonly table', 2) end,
@@ -95,7 +114,7 @@ fn make() -> mlua::Result<Lua> {
     json.set("null", Value::NULL)?;
     json.set(
         "encode",
-        lua.create_function(|_, value: Value| encode(&value, 0))?,
+        lua.create_function(|_, value: Value| encode(&value))?,
     )?;
     json.set(
         "decode",
@@ -111,14 +130,16 @@ fn make() -> mlua::Result<Lua> {
     Ok(lua)
 }
 
-fn encode(value: &Value, depth: usize) -> mlua::Result<String> {
-    let json = to_json(value, depth)?;
+fn encode(value: &Value) -> mlua::Result<String> {
+    let mut left = MOST_VALUES;
+    let json = to_json(value, 0, &mut left)?;
     serde_json::to_string(&json).map_err(mlua::Error::external)
 }
 
-fn to_json(value: &Value, depth: usize) -> mlua::Result<serde_json::Value> {
+fn to_json(value: &Value, depth: usize, left: &mut usize) -> mlua::Result<serde_json::Value> {
     use serde_json::Value as Json;
-    if depth > DEEPEST {
+    *left = left.saturating_sub(1);
+    if depth > DEEPEST || *left == 0 {
         return Err(mlua::Error::runtime("Cannot serialise, excessive depth"));
     }
     Ok(match value {
@@ -133,13 +154,13 @@ fn to_json(value: &Value, depth: usize) -> mlua::Result<serde_json::Value> {
         Value::Table(table) => {
             let length = table.raw_len();
             if length > 0 {
-                let items = (1..=length).map(|i| to_json(&table.raw_get(i)?, depth + 1));
+                let items = (1..=length).map(|i| to_json(&table.raw_get(i)?, depth + 1, left));
                 Json::Array(items.collect::<mlua::Result<_>>()?)
             } else {
                 let mut object = serde_json::Map::new();
                 for pair in table.pairs::<Value, Value>() {
                     let (key, value) = pair?;
-                    object.insert(key.to_string()?, to_json(&value, depth + 1)?);
+                    object.insert(key.to_string()?, to_json(&value, depth + 1, left)?);
                 }
                 Json::Object(object)
             }
@@ -212,9 +233,9 @@ fn heard(lua: &Lua, bytes: &[u8]) -> mlua::Result<(Value, usize)> {
 
 /// Writes what a script has answered.
 fn answer(value: &Value, out: &mut Reply, depth: usize) -> mlua::Result<()> {
-    if depth > DEEPEST {
-        out.error("ERR reached lua stack limit");
-        return Ok(());
+    // A table that holds another one twice is long before it is deep.
+    if depth > DEEPEST || out.bytes.len() > MEMORY {
+        return Err(mlua::Error::runtime("reached lua stack limit"));
     }
     match value {
         Value::Integer(number) => out.number(*number),
@@ -281,6 +302,10 @@ pub fn run(
     })
 }
 
+fn too_long() -> mlua::Error {
+    mlua::Error::runtime("the script runs for too long and was ended; what its commands did stays")
+}
+
 fn run_in(
     lua: &Lua,
     source: &[u8],
@@ -289,17 +314,24 @@ fn run_in(
     out: &mut Reply,
     call: &mut dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>>,
 ) -> Result<(), String> {
+    if source.first() == Some(&BINARY) {
+        return Err("ERR Error compiling script (new function): it is no text".to_owned());
+    }
     let compiled = lua.load(source).set_name("@user_script").into_function();
     let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
     let begun = Instant::now();
-    let limit = move |_: &Lua, _: &mlua::debug::Debug| match begun.elapsed() > LONGEST {
-        true => Err(mlua::Error::runtime(
-            "the script runs for too long; nothing of it has happened",
-        )),
-        false => Ok(VmState::Continue),
+    // One that has caught this once gets it again at each instruction of its own, until nothing catches it.
+    let limit = move |lua: &Lua, _: &mlua::debug::Debug| {
+        if begun.elapsed() <= LONGEST {
+            return Ok(VmState::Continue);
+        }
+        let each = HookTriggers::new().every_nth_instruction(1);
+        lua.set_global_hook(each, |_, _| Err(too_long()))?;
+        Err(too_long())
     };
     let triggers = HookTriggers::new().every_nth_instruction(LOOK);
-    let ended = lua.set_hook(triggers, limit).and_then(|()| {
+    // Of all coroutines, too.
+    let ended = lua.set_global_hook(triggers, limit).and_then(|()| {
         lua.scope(|scope| {
             let raw = scope.create_function_mut(|lua, arguments: Variadic<Value>| {
                 let words: Option<Vec<Vec<u8>>> = arguments.iter().map(said).collect();
@@ -328,7 +360,7 @@ fn run_in(
             pcall.call::<MultiValue>(script)
         })
     });
-    lua.remove_hook();
+    lua.remove_global_hook();
     let mut ended = ended.map_err(|e| format!("ERR {e}"))?.into_iter();
     let well = ended.next() == Some(Value::Boolean(true));
     let value = ended.next().unwrap_or(Value::Nil);

@@ -61,6 +61,8 @@ pub struct Queued {
 pub struct Multi {
     /// Its commands.
     pub queue: Vec<Queued>,
+    /// Bytes of memory that they take, about.
+    pub bytes: usize,
     /// Whether one of them was refused.
     pub refused: bool,
 }

@@ -15,11 +15,12 @@ static uint32_t copied(terrace_transaction *transaction, void *context) {
     asked->attempts++;
     asked->last = transaction;
     OK(terrace_transaction_get(transaction, asked->map, TERRACE_STR("k"), &value, E));
-    if (asked->attempts == 1) put(asked->map, "k", "newer");
     FAILS(TERRACE_INVALID, terrace_commit(transaction, NULL, E));
     OK(terrace_transaction_put(transaction, asked->map, TERRACE_STR("copy"),
                                terrace_slice_of(value.data, value.len), E));
     terrace_bytes_free(&value);
+    /* The last: calls of a transaction that can no longer be committed may say so at once. */
+    if (asked->attempts == 1) put(asked->map, "k", "newer");
     return asked->answer;
 }
 

@@ -159,7 +159,7 @@ const ORDER: &str =
 const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
 const HLL: &str = "the estimates are the same, the string that holds them is not";
 const NEAR: &str = "looks at all members: slow in large sets";
-const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, and undone; may run again from its beginning";
+const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, what its commands did stays; may run again from its beginning";
 
 /// All commands, by group.
 #[rustfmt::skip]

@@ -23,6 +23,14 @@ impl Dispatcher {
             bytes.extend_from_slice(arg);
             spans.push((from, bytes.len() as u32));
         }
+        multi.bytes += size_of::<Queued>() + bytes.len() + size_of_val(spans.as_slice());
+        if multi.bytes > self.host.options.max_buffers {
+            // It is discarded as a whole, and what it had so far takes no room.
+            multi.refused = true;
+            multi.queue = Vec::new();
+            line.out.error("ERR the transaction is too large");
+            return;
+        }
         multi.queue.push(Queued {
             command: i,
             bytes,

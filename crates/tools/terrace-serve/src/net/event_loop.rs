@@ -119,6 +119,7 @@ impl EventLoop {
             if now.duration_since(last_look) >= TICK {
                 last_look = now;
                 self.send_idle_away();
+                (0..self.listeners.len()).for_each(|i| self.accept(i));
             }
             if self.dispatcher.host.is_stopping() {
                 self.listeners.clear();
@@ -143,8 +144,12 @@ impl EventLoop {
 
     fn accept(&mut self, i: usize) {
         loop {
-            let Some(Ok((socket, address))) = self.listeners.get(i).map(TcpListener::accept) else {
-                return;
+            let (socket, address) = match self.listeners.get(i).map(TcpListener::accept) {
+                Some(Ok(accepted)) => accepted,
+                // That one was gone before; there may be others behind it.
+                Some(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                // None is left, or no file is free: then it is tried again in a while.
+                _ => return,
             };
             let host = self.dispatcher.host.clone();
             let _ = socket.set_nodelay(true);
@@ -226,9 +231,7 @@ impl EventLoop {
             self.dispatcher.forget(&mut line);
             return;
         };
-        if let Some(until) = line.blocked.as_ref().and_then(|blocked| blocked.until) {
-            self.deadlines.insert((until, id));
-        }
+        note(&mut self.deadlines, &mut peer.until, id, &line);
         let said = std::mem::take(&mut peer.said);
         line.out.raw(&said);
         let woken = std::mem::take(&mut peer.woken);
@@ -328,6 +331,7 @@ impl EventLoop {
             let Some(peer) = self.peers.get_mut(&id) else {
                 continue;
             };
+            peer.until = None;
             let Some(line) = &mut peer.line else {
                 continue;
             };
@@ -375,6 +379,9 @@ impl EventLoop {
         let Some(mut peer) = self.peers.remove(&id) else {
             return;
         };
+        if let Some(until) = peer.until.take() {
+            self.deadlines.remove(&(until, id));
+        }
         let host = &self.dispatcher.host;
         host.buffered.fetch_sub(peer.counted, Ordering::Relaxed);
         if let Some(line) = &mut peer.line {
@@ -450,6 +457,7 @@ impl EventLoop {
                 true => self.dispatcher.process(line, &mut self.work),
                 false => Outcome::Idle,
             };
+            note(&mut self.deadlines, &mut peer.until, id, line);
             if has_input && begun.elapsed() > TOO_LONG {
                 self.hurries_until = Some(begun + HURRY);
             }
@@ -508,9 +516,6 @@ impl EventLoop {
                     return;
                 }
                 Outcome::Blocked => {
-                    if let Some(until) = line.blocked.as_ref().and_then(|b| b.until) {
-                        self.deadlines.insert((until, id));
-                    }
                     if line.out.bytes.is_empty() {
                         return;
                     }
@@ -553,6 +558,26 @@ impl EventLoop {
             return false;
         }
         true
+    }
+}
+
+/// Notes until when a client waits, if it does; what was noted before is forgotten.
+fn note(
+    deadlines: &mut BTreeSet<(Instant, u64)>,
+    noted: &mut Option<Instant>,
+    id: u64,
+    line: &Line,
+) {
+    let until = line.blocked.as_ref().and_then(|blocked| blocked.until);
+    let before = std::mem::replace(noted, until);
+    if before == until {
+        return;
+    }
+    if let Some(before) = before {
+        deadlines.remove(&(before, id));
+    }
+    if let Some(until) = until {
+        deadlines.insert((until, id));
     }
 }
 

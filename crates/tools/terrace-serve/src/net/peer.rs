@@ -1,6 +1,7 @@
 //! A client's socket, and what has not come or gone yet.
 
 use std::io::{self, Read, Write};
+use std::time::Instant;
 
 use mio::net::TcpStream;
 
@@ -33,6 +34,8 @@ pub struct Peer {
     pub writes: bool,
     /// Which version of the protocol it spoke when the pool got its line.
     pub third: bool,
+    /// Until when it waits, as the loop has noted it.
+    pub until: Option<Instant>,
 }
 
 /// What reading came to.
@@ -84,6 +87,7 @@ impl Peer {
             counted: 0,
             writes: false,
             third: false,
+            until: None,
         }
     }
 

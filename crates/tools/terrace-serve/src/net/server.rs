@@ -25,6 +25,8 @@ use crate::store::reaper::{self, Round};
 const MOST_LOOPS: usize = 4;
 /// How often keys that are due are looked for.
 const REAP: Duration = Duration::from_millis(100);
+/// How long a sync that failed rests before it is tried again.
+const SYNC_AGAIN: Duration = Duration::from_millis(100);
 /// How often the log is synced with `everysec`.
 const SYNC: Duration = Duration::from_secs(1);
 
@@ -222,18 +224,19 @@ fn run_syncs(host: &Host) {
             continue;
         }
         last = Instant::now();
-        match host.store.db.sync() {
-            Ok(()) => {
-                if let Some(asked) = asked {
-                    host.syncs.reached(asked);
-                }
-            }
-            Err(_) => host.sync_failed.store(true, Ordering::SeqCst),
+        let synced = host.store.db.sync().is_ok();
+        match (synced, asked) {
+            (true, Some(asked)) => host.syncs.reached(asked),
+            (true, None) => {}
+            (false, _) => host.sync_failed.store(true, Ordering::SeqCst),
         }
         if asked.is_some() {
             host.mail
                 .iter()
                 .for_each(|mailbox| mailbox.send(Mail::Synced));
+        }
+        if !synced {
+            std::thread::sleep(SYNC_AGAIN);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A client that says what it is told and reads any answer, and a server to talk to.
 
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
@@ -145,7 +145,11 @@ impl Client {
 
     /// Whether the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.reader.read(&mut [0]), Ok(0) | Err(_))
+        match self.reader.read(&mut [0]) {
+            Ok(read) => read == 0,
+            // Nothing came, for a long time: it is open.
+            Err(e) => !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
     }
 }
 

@@ -131,3 +131,38 @@ fn scripts_are_called_by_name_and_change_all_or_see_all() {
     assert_eq!(client.say("GET n").text(), "800");
     assert_eq!(client.say("GET undeclared").text(), "800");
 }
+
+#[test]
+fn scripts_load_only_text_and_answer_only_what_ends() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut eval = |script: &[u8]| client.ask(&[b"EVAL", script, b"0"]);
+    let binary = eval(b"\x1bLuaQ");
+    assert!(
+        binary.text().starts_with("ERR Error compiling"),
+        "{binary:?}"
+    );
+    let chunk = b"return loadstring(string.dump(function() return 7 end)) == nil";
+    assert_eq!(eval(chunk), Value::Integer(1));
+    let pieces = b"local all = {string.dump(function() return 7 end)} return load(function() return table.remove(all) end) == nil";
+    assert_eq!(eval(pieces), Value::Integer(1));
+    assert_eq!(eval(b"return loadstring('return 7')()"), Value::Integer(7));
+    let twice = eval(b"local t = {} t[1] = t t[2] = t return t");
+    assert!(twice.text().contains("stack limit"), "{twice:?}");
+    let nested = eval(b"local t = {} for i = 1, 50 do t = {t, t} end return cjson.encode(t)");
+    assert!(nested.text().starts_with("ERR"), "{nested:?}");
+}
+
+#[test]
+fn a_script_that_catches_its_end_ends() {
+    let served = Served::new();
+    let mut client = served.client();
+    for endless in [
+        "while true do pcall(function() while true do end end) end",
+        "coroutine.wrap(function() while true do pcall(function() while true do end end) end end)()",
+    ] {
+        let ended = client.ask(&[b"EVAL", endless.as_bytes(), b"0"]);
+        assert!(ended.text().contains("too long"), "{ended:?}");
+    }
+    assert_eq!(client.say("PING").text(), "PONG");
+}
