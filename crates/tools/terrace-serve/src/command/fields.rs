@@ -173,11 +173,12 @@ fn run(c: &mut Call, only_read: bool) -> Run {
     let longest = longest.max().unwrap_or(0);
     check_length(c, longest as usize)?;
     // As Redis, the string is as long as it may become, whether or not a number fits.
+    let mut changed = false;
     if !reads && (text.len() as u64) < longest {
         text.resize(longest as usize, 0);
+        changed = true;
     }
     c.out.array(steps.len());
-    let mut changed = false;
     for (step, overflow) in steps {
         match step {
             Step::Get(field) => c.out.number(field.get(&text)),

@@ -1,4 +1,5 @@
 //! A client that says what it is told and reads any answer, and a server to talk to.
+#![allow(dead_code)] // Each binary of tests uses its own part of this.
 
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -177,11 +177,6 @@ pub fn xreadgroup(c: &mut Call) -> Run {
     };
     let (mut found, mut history) = (Found::new(), false);
     for (key, from) in &asked.streams {
-        if from == b"$" {
-            return refuse(
-                "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
-            );
-        }
         let head = c.work.typed(key, Kind::Stream)?;
         let group = match &head {
             Some(head) => Group::load(c.work, head, group_name)?,
@@ -194,6 +189,11 @@ pub fn xreadgroup(c: &mut Call) -> Run {
                 String::from_utf8_lossy(group_name)
             ));
         };
+        if from == b"$" {
+            return refuse(
+                "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+            );
+        }
         note_consumer(c.work, &head, group_name, consumer)?;
         if from != b">" {
             history = true;
