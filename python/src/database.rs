@@ -39,6 +39,7 @@ fn options(
     tiers: Option<u8>,
     inclusive: Option<bool>,
     logged: Option<bool>,
+    expiring: bool,
 ) -> PyResult<MapOptions> {
     let mut options = MapOptions::new();
     match tiers {
@@ -56,6 +57,9 @@ fn options(
     }
     if let Some(logged) = logged {
         options = options.logged(logged);
+    }
+    if expiring {
+        options = options.expiring();
     }
     Ok(options)
 }
@@ -167,49 +171,52 @@ impl Database {
         format!("<terrace database {:?}{closed}>", self.path)
     }
 
-    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None, expiring=false))]
     fn tree(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
+        expiring: bool,
     ) -> PyResult<Py<PyAny>> {
-        let options = options(tiers, inclusive, logged)?;
+        let options = options(tiers, inclusive, logged, expiring)?;
         let tree = self.slot.with(py, |db| db.tree_with(name, options))?;
         self.as_tree(py, (*tree).clone())
     }
 
-    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None, expiring=false))]
     fn lsm(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
+        expiring: bool,
     ) -> PyResult<Py<PyAny>> {
-        let options = options(tiers, inclusive, logged)?;
+        let options = options(tiers, inclusive, logged, expiring)?;
         let lsm = self.slot.with(py, |db| db.lsm_with(name, options))?;
         self.as_lsm(py, (*lsm).clone())
     }
 
-    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, tiers=None, inclusive=None, logged=None, expiring=false))]
     fn hash(
         &self,
         py: Python<'_>,
         name: &str,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
+        expiring: bool,
     ) -> PyResult<Py<PyAny>> {
-        let options: HashOptions = options(tiers, inclusive, logged)?;
+        let options: HashOptions = options(tiers, inclusive, logged, expiring)?;
         let hash = self.slot.with(py, |db| db.hash_with(name, options))?;
         self.as_hash(py, (*hash).clone())
     }
 
-    #[pyo3(signature = (name, *, indexes=None, tiers=None, inclusive=None, logged=None))]
+    #[pyo3(signature = (name, *, indexes=None, tiers=None, inclusive=None, logged=None, expiring=false))]
     #[allow(clippy::too_many_arguments)]
     fn table(
         &self,
@@ -217,10 +224,11 @@ impl Database {
         name: &str,
         indexes: Option<&Bound<'_, PyDict>>,
         tiers: Option<u8>,
-            inclusive: Option<bool>,
+        inclusive: Option<bool>,
         logged: Option<bool>,
+        expiring: bool,
     ) -> PyResult<Py<PyAny>> {
-        let mut wanted = TableOptions::from(options(tiers, inclusive, logged)?);
+        let mut wanted = TableOptions::from(options(tiers, inclusive, logged, expiring)?);
         for (index, source) in indexes.into_iter().flatten() {
             let (index, source): (String, String) = (index.extract()?, source.extract()?);
             let parsed = parse(&index, &source).map_err(crate::errors::Failure::Engine)?;

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::ops::Bound as End;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
-use terrace::Durability;
+use terrace::{Durability, Expires};
 
 use crate::data::{Data, data, owned, pair};
 use crate::iterate::{Entries, Of, View, What, either_way};
@@ -43,6 +44,20 @@ pub fn durability(sync: Option<bool>) -> Option<Durability> {
             Durability::Buffered
         }
     })
+}
+
+/// In so many seconds from now on.
+pub fn in_seconds(seconds: f64) -> PyResult<Expires> {
+    let duration = Duration::try_from_secs_f64(seconds.max(0.0));
+    let time = duration.ok().and_then(|d| SystemTime::now().checked_add(d));
+    time.map(Expires::At)
+        .ok_or_else(|| PyValueError::new_err(format!("{seconds} seconds are no time to expire in")))
+}
+
+/// A time in seconds since 1970.
+pub fn seconds(time: SystemTime) -> f64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
 }
 
 impl Map {
@@ -191,7 +206,7 @@ impl Map {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value, None, None)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -244,19 +259,54 @@ impl Map {
         crate::data::values(py, found, default)
     }
 
-    #[pyo3(signature = (key, value, *, sync=None))]
+    #[pyo3(signature = (key, value, *, expire=None, sync=None))]
     fn put(
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        expire: Option<f64>,
         sync: Option<bool>,
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
+        if let Some(seconds) = expire {
+            let expires = in_seconds(seconds)?;
+            return self.slot.with(py, |map| match durability(sync) {
+                Some(durability) => {
+                    map.put_expiring_with(key.as_ref(), value.as_ref(), expires, durability)
+                }
+                None => map.put_expiring(key.as_ref(), value.as_ref(), expires),
+            });
+        }
         self.slot.with(py, |map| match durability(sync) {
             Some(durability) => map.put_with(key.as_ref(), value.as_ref(), durability),
             None => map.put(key.as_ref(), value.as_ref()),
         })
+    }
+
+    /// Has a record expire in so many seconds, or never; whether it is there.
+    #[pyo3(signature = (key, expire=None, *, sync=None))]
+    fn touch(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+        sync: Option<bool>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        let expires = expire.map_or(Ok(Expires::Never), in_seconds)?;
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.expire_with(key.as_ref(), expires, durability),
+            None => map.expire(key.as_ref(), expires),
+        })
+    }
+
+    /// Until when a record is there, in seconds since 1970; None if it stays.
+    fn expires(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let bytes = data(key)?;
+        let found = self.slot.with(py, |map| map.expires(bytes.as_ref()))?;
+        let found = found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
+        Ok(found.at().map(seconds))
     }
 
     #[pyo3(signature = (key, *, sync=None))]

@@ -18,7 +18,7 @@ use terrace::{Error, TransactionOptions};
 use crate::data::{data, keys, owned, values};
 use crate::errors::Failure;
 use crate::iterate::{Entries, Record, Source, What};
-use crate::map::{Map, bounds, durability};
+use crate::map::{Map, bounds, durability, in_seconds};
 use crate::merge::Merge;
 use crate::shared::Slot;
 
@@ -452,16 +452,38 @@ impl Reader {
 
 #[pymethods]
 impl Transaction {
+    #[pyo3(signature = (map, key, value, *, expire=None))]
     fn put(
         this: PyRef<'_, Self>,
         py: Python<'_>,
         map: &Map,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        expire: Option<f64>,
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
+        if let Some(expires) = expire.map(in_seconds).transpose()? {
+            return this.as_super().with(py, map, |t, map| {
+                t.put_expiring(map, key.as_ref(), value.as_ref(), expires)
+            });
+        }
         this.as_super()
             .with(py, map, |t, map| t.put(map, key.as_ref(), value.as_ref()))
+    }
+
+    /// Has a record expire in so many seconds, or never; whether it is there.
+    #[pyo3(signature = (map, key, expire=None))]
+    fn touch(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        map: &Map,
+        key: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        let expires = expire.map_or(Ok(terrace::Expires::Never), in_seconds)?;
+        this.as_super()
+            .with(py, map, |t, map| t.expire(map, key.as_ref(), expires))
     }
 
     fn delete(

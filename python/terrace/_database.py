@@ -227,6 +227,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Tree: ...
 
     @overload
@@ -238,6 +239,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def tree(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -253,6 +255,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Lsm: ...
 
     @overload
@@ -264,6 +267,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def lsm(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -279,6 +283,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Hash: ...
 
     @overload
@@ -290,6 +295,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def hash(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -305,6 +311,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Table:
         """The table of this name, made with its indexes if there is none.
 

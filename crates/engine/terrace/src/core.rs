@@ -15,7 +15,10 @@ use terrace_wal::{Appended, Durability, Log};
 use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
 use crate::checkpoint::state::Checkpoints;
+use crate::clock::Clock;
 use crate::drops::queue::Drops;
+use crate::expired::counts::Expired;
+use crate::expired::rounds::Rounds;
 use crate::load::space::Space;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
@@ -41,6 +44,11 @@ pub struct Core {
     pub naming: Mutex<()>,
     pub checkpoints: Checkpoints,
     pub drops: Drops,
+    /// What time it is for records that expire.
+    pub clock: Arc<Clock>,
+    /// What has expired, and what became of it.
+    pub expired: Arc<Expired>,
+    pub rounds: Rounds,
     /// The time of the last mark, in milliseconds since 1970.
     pub last_mark: Mutex<u64>,
     #[cfg(feature = "backup")]

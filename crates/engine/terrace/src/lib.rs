@@ -29,6 +29,7 @@ mod transaction;
 mod checkpoint;
 mod compact;
 mod drops;
+mod expired;
 mod load;
 mod mark;
 mod read;
@@ -46,6 +47,7 @@ mod kinds;
 mod passes;
 
 // What all of them know.
+mod clock;
 #[doc(hidden)]
 pub mod decoders;
 mod effects;
@@ -60,6 +62,7 @@ mod probes;
 mod progress;
 
 pub use api::database::Database;
+pub use api::expiring::Expires;
 pub use api::hash::Hash;
 pub use api::index::{IndexHandle, Keys, Rows};
 pub use api::map::Map;
@@ -80,9 +83,12 @@ pub use backup::{
     verify_backup_on,
 };
 pub use catalog::change::StructureInfo;
+#[doc(hidden)]
+pub use clock::TimeSource;
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
+pub use expired::counts::ExpiryStats;
 pub use gentle::{Cancel, Rate};
 pub use histogram::Summary;
 pub use index::definition::{Index, IndexInfo, KeySource};
@@ -116,7 +122,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[doc(hidden)]
 pub mod fault {
     pub use crate::planted::{Fault, plant};
-    pub use crate::probes::{calm_rounds, lock_of, locks, shared_locks, store};
+    pub use crate::probes::{calm_rounds, lock_of, locks, now, shared_locks, store, tend};
 }
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.

@@ -21,8 +21,10 @@ pub use terrace::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub mod backups;
 mod counted;
 mod limits;
+mod timed;
 
 pub use limits::{is_refused, too_long};
+pub use timed::Timed;
 
 use crate::paced::PacedDisk;
 use crate::place::Place;
@@ -80,6 +82,8 @@ pub struct TreeSettings {
     pub compression: Option<Compression>,
     /// Whether promoted records stay in the cold tier; the default, if nothing is said.
     pub inclusive: Option<bool>,
+    /// Whether its records may expire, if it is created.
+    pub expiring: bool,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
 }
@@ -95,6 +99,7 @@ impl Default for TreeSettings {
             hot_heap: None,
             compression: None,
             inclusive: None,
+            expiring: false,
             indexes: Vec::new(),
         }
     }
@@ -119,6 +124,10 @@ impl TreeSettings {
         let options = match self.hot_heap {
             Some(hot_heap) => options.hot_heap(hot_heap),
             None => options,
+        };
+        let options = match self.expiring {
+            true => options.expiring(),
+            false => options,
         };
         match self.compression {
             Some(compression) => options.compression(compression),
@@ -314,10 +323,13 @@ impl Db {
     }
 
     /// Writes records, all or none.
-    pub fn write(&self, tree: &Tree, entries: &[Entry], durability: Durability) -> Result<()> {
+    pub fn write(&self, tree: &Tree, entries: &[Timed], durability: Durability) -> Result<()> {
         let mut batch = self.inner.batch();
-        for (key, value) in entries {
-            batch.put(&tree.inner, key, value);
+        for ((key, value), expires) in entries {
+            match expires {
+                Some(time) => batch.put_until(&tree.inner, key, value, *time),
+                None => batch.put(&tree.inner, key, value),
+            };
         }
         self.inner.write(batch, durability)?;
         Ok(())
@@ -583,19 +595,6 @@ impl Tree {
     /// All records, in whatever order takes the fewest reads.
     pub fn all(&self) -> Result<Entries> {
         Ok(boxed(self.inner.iter_unordered()?))
-    }
-
-    /// All records from the other end; none for a structure of which [`Tree::all`] keeps no order.
-    pub fn all_reversed(&self) -> Result<Option<Entries>> {
-        let name = self.inner.name();
-        let structures = self.inner.database().structures();
-        let is_stored = |s: &terrace::StructureInfo| {
-            s.name == name && (s.kind, s.tiers) == (Kind::Table, Tiers::One)
-        };
-        if structures.iter().any(is_stored) {
-            return Ok(None);
-        }
-        Ok(Some(either_way(self.inner.iter()?, true)))
     }
 
     /// [`Tree::scan`] from a key on and before another.

@@ -9,6 +9,7 @@ use crate::catalog::change::StructureInfo;
 use crate::catalog::opened::IndexState;
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::expired::counts::ExpiryStats;
 use crate::histogram::Summary;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
@@ -31,6 +32,9 @@ pub struct Stats {
     pub checkpoints: CheckpointStats,
     /// What became of transactions.
     pub transactions: TransactionStats,
+    /// Records that had expired.
+    #[serde(default)]
+    pub expiry: ExpiryStats,
     /// Dropped structures whose pages could not be given back so far.
     pub drops: DropStats,
     /// Files of loaders: what they sort and have no memory for.
@@ -103,6 +107,10 @@ pub struct StructureStats {
     pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
+    /// About how much of it has expired and takes space still, 0 to 1, when that was last looked at: each minute,
+    /// and by a survey. `None` where records do not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_ratio: Option<f64>,
     /// What merging has come to, of an LSM-tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lsm: Option<LsmStats>,
@@ -351,7 +359,13 @@ impl StructureStats {
                 indexes.iter().map(stats).collect()
             }),
             lsm: open.structure.merge_figures().map(LsmStats::from),
-            records: found.map(|found| found.records),
+            records: found.map(|found| {
+                let living = 1.0 - open.expired_share();
+                match open.spec.expiring {
+                    true => (found.records as f64 * living).round() as u64,
+                    false => found.records,
+                }
+            }),
             hot_records: found.map(|found| found.hot),
             cold_records: found.map(|found| found.cold),
             hot_hits: s.hot_hits,
@@ -367,6 +381,7 @@ impl StructureStats {
             swept_leaves: s.swept_leaves,
             swept_fill_thousandths: s.swept_fill_thousandths,
             hot_fill: ratio(s.swept_fill_thousandths, s.swept_leaves * 1000),
+            expired_ratio: open.spec.expiring.then(|| open.expired_share()),
         }
     }
 }
@@ -386,6 +401,12 @@ impl Core {
     fn snapshot(&self, survey: bool) -> Stats {
         let all = self.registry.all();
         let live = all.iter().filter(|open| open.is_named());
+        if survey {
+            for open in live.clone().filter(|open| open.spec.expiring) {
+                // What cannot be read is no reason to say nothing of the others.
+                let _ = self.expired_share(open);
+            }
+        }
         let structures = live.map(|open| StructureStats::of(open, survey)).collect();
         let s = self.store.stats();
         let pages = PageStats {
@@ -471,6 +492,7 @@ impl Core {
                 ..checkpoints
             },
             transactions: self.transactions.stats(),
+            expiry: self.expired.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
             #[cfg(feature = "backup")]

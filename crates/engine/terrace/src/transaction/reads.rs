@@ -10,12 +10,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 use terrace_tier::{Content, LockTable, Version, Watch};
 
 use super::print::Print;
+use super::time::Time;
 use crate::catalog::opened::Open;
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
+use crate::read::leased::{Sight, parts};
 use crate::write::batch::standing::Standing;
 
 /// Records that are validated one by one. Beyond that the range of keys that they lie in is watched,
@@ -71,6 +75,8 @@ pub struct Reads {
     ranges: Vec<Watching>,
     /// Which of the structures nobody else changes for now: tables that are closed for this transaction.
     at_rest: Vec<bool>,
+    /// What time it is for what is read.
+    time: Time,
     /// Operations since the last look at all entries.
     unlooked: usize,
     /// Entries that were looked at again and found the same.
@@ -79,7 +85,7 @@ pub struct Reads {
 
 impl Reads {
     /// Nothing yet.
-    pub fn new(locks: Arc<LockTable>) -> Reads {
+    pub fn new(locks: Arc<LockTable>, clock: Arc<Clock>) -> Reads {
         Reads {
             locks,
             structures: Vec::new(),
@@ -87,6 +93,7 @@ impl Reads {
             by_key: HashMap::new(),
             ranges: Vec::new(),
             at_rest: Vec::new(),
+            time: Time::new(clock),
             unlooked: 0,
             refreshed: 0,
         }
@@ -102,7 +109,29 @@ impl Reads {
         self.by_key.clear();
         self.structures.clear();
         self.at_rest.clear();
+        self.time.clear();
         self.unlooked = 0;
+    }
+
+    /// The time of this attempt.
+    pub fn now(&self) -> u64 {
+        self.time.now()
+    }
+
+    /// What is there for it of this structure.
+    pub fn sight(&self, open: &Open) -> Sight {
+        match open.spec.expiring {
+            true => Sight::At(self.time.now()),
+            false => Sight::Now,
+        }
+    }
+
+    /// A record with this lease was read as being there.
+    pub fn note_lease(&mut self, open: &Arc<Open>, key: &[u8], lease: Lease) {
+        if lease != Lease::ENDLESS {
+            let structure = self.structure(open);
+            self.time.note(lease, structure, key);
+        }
     }
 
     /// From now on, until it is told otherwise, nobody else changes these. What was read of them counts once it
@@ -137,6 +166,9 @@ impl Reads {
         version: Version,
     ) -> Result<std::result::Result<(), Changed>> {
         let structure = self.structure(open);
+        if let Some(value) = value {
+            self.time.note(parts(open, value)?.0, structure, key);
+        }
         let print = Print::of(value);
         if let Some(&i) = self.by_key.get(&(structure, key.into())) {
             let entry = &mut self.entries[i];
@@ -274,6 +306,9 @@ impl Reads {
         if let Some(changed) = self.written_range() {
             return Ok(Err(changed));
         }
+        if let Some((structure, key)) = self.time.expired() {
+            return Ok(Err(self.changed(structure, key)));
+        }
         if planted(Fault::UnvalidatedRead) {
             return Ok(Ok(()));
         }
@@ -292,18 +327,17 @@ impl Reads {
                 }
                 moved += 1;
                 let open = self.structures[entry.structure as usize].clone();
-                let (found, version) = {
+                let looked = {
                     let _pass = core.enter(&open)?;
-                    let answer = open.structure.get_versioned(&entry.key, &mut value);
-                    answer.map_err(|e| core.failed(e))?
+                    core.look_at(&open, self.sight(&open), &entry.key, &mut value)?
                 };
                 if !planted(Fault::RefreshedBlindly)
-                    && Print::of(found.then_some(&value[..])) != entry.print
+                    && Print::of(looked.lease.map(|_| &value[..])) != entry.print
                 {
                     let entry = &self.entries[i];
                     return Ok(Err(self.changed(entry.structure, &entry.key)));
                 }
-                self.entries[i].content = version.content();
+                self.entries[i].content = looked.version.content();
                 self.refreshed += 1;
             }
             if moved == 0 {
@@ -333,6 +367,7 @@ impl Standing for Reads {
         (planted(Fault::UnvalidatedRead)
             || entries.all(|entry| rests(entry) || self.is_still(entry, ours)))
             && self.written_range().is_none()
+            && self.time.expired().is_none()
     }
 
     fn writes_in(&self, watch: &Arc<Watch>) {

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod anomalies;
+pub mod expiry;
 pub mod lists;
 pub mod model;
 pub mod run;

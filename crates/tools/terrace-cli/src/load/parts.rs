@@ -47,6 +47,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         own_hashes: false,
         hot_heap: Some(info.hot_heap),
         compression: (info.compression != Compression::None).then_some(info.compression),
+        expiring: info.expiring,
         indexes: known.into_iter().map(index).collect::<Result<_>>()?,
     })
 }
