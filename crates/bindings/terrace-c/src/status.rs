@@ -24,6 +24,7 @@ words! {
     StructureExists = c"structure_exists", Duplicate = c"duplicate", SnapshotGone = c"snapshot_gone",
     Cancelled = c"cancelled", PowerLost = c"power_lost", Conflict = c"conflict", Invalid = c"invalid",
     Closed = c"closed", Forked = c"forked", Defect = c"defect", Aborted = c"aborted",
+    ChangesGone = c"changes_gone",
 }
 
 /// What a call answers. Numbers stay; new ones may come.
@@ -76,6 +77,8 @@ pub enum terrace_status {
     TERRACE_ABORTED = 21,
     /// Something that this version has no number for.
     TERRACE_UNKNOWN = 22,
+    /// The log no longer has the changes from that place on.
+    TERRACE_CHANGES_GONE = 23,
 }
 
 impl terrace_status {
@@ -103,6 +106,7 @@ impl terrace_status {
             Kind::Forked => TERRACE_FORKED,
             Kind::Defect => TERRACE_DEFECT,
             Kind::Aborted => TERRACE_ABORTED,
+            Kind::ChangesGone => TERRACE_CHANGES_GONE,
             _ => TERRACE_UNKNOWN,
         }
     }

@@ -72,6 +72,8 @@ kinds! {
     Aborted = 21, "aborted";
     /// The engine says what this version of the binding has no number for.
     Unknown = 22, "unknown";
+    /// The log no longer has the changes from that place on.
+    ChangesGone = 23, "changes_gone";
 }
 
 impl Kind {

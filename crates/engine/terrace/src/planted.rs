@@ -53,8 +53,6 @@ pub enum Fault {
     UnfinishedShown,
     /// The snapshot that changes begin with is taken before the log is held.
     SnapshotBeforeHold,
-    /// A point is taken for one of a chain that begins behind it.
-    PointOfLaterChain,
     /// Following ends without the point that its chain lacks.
     EndsWithoutPoint,
     /// What is archived is said to be in the set, though no point leads to it.
@@ -98,7 +96,7 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 24] = [
+    pub const ANYWHERE: [Fault; 23] = [
         Fault::UnfinishedShown,
         Fault::SnapshotBeforeHold,
         Fault::SyncAsBuffered,
@@ -118,7 +116,6 @@ impl Fault {
         Fault::UnfinishedKept,
         Fault::EqualPlaceIsEqual,
         Fault::RestoredTooFar,
-        Fault::PointOfLaterChain,
         Fault::EndsWithoutPoint,
         Fault::ArchivedIsRestorable,
         Fault::LeapsForgotten,

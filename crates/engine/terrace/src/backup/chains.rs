@@ -5,7 +5,6 @@
 //! is said.
 
 use super::manifest::{Manifest, Point};
-use crate::planted::{Fault, planted};
 
 impl Manifest {
     /// Whether a chain has, or will have, all records from this one on that come before its end.
@@ -13,7 +12,7 @@ impl Manifest {
         let archived = self.records_of(chain).map(|(first, _)| first);
         let end = self.end.filter(|end| end.chain == chain);
         let first = archived.or(end.map(|end| end.next));
-        first.is_some_and(|first| first <= sequence || planted(Fault::PointOfLaterChain))
+        first.is_some_and(|first| first <= sequence)
     }
 
     /// The chain that leads on from a point whose records begin at `sequence`: that which is written now, or

@@ -81,9 +81,9 @@ pub fn select<'s>(
         RestoreTo::Mark(name) => {
             let of_log = |log: &'s LogFile| log.marks.iter().map(move |mark| (log.chain, mark));
             let of_logs = set.logs.iter().flat_map(of_log);
-            let of_logs = of_logs.filter(|(_, mark)| mark.name == *name);
+            let mut of_logs = of_logs.filter(|(_, mark)| mark.name == *name);
             // In the order in which they were made, whatever the clock showed.
-            let newest = of_logs.last();
+            let newest = of_logs.next_back();
             let point = set.points.iter().rev();
             let point = { point }.find(|point| point.mark.as_deref() == Some(name));
             let is_newer = |point: &&Point| {

@@ -102,7 +102,7 @@ pub fn what_there_is(set: &Manifest) -> String {
         let mut text = format!("point {} (change {}, {time})", point.point, point.last());
         if let Some((_, next)) = set.behind(point) {
             let logs = set.logs.iter().filter(|log| Some(log.chain) == point.chain);
-            let until = logs.map(|log| log.last_ms).last().unwrap_or(0);
+            let until = logs.map(|log| log.last_ms).next_back().unwrap_or(0);
             let until = if until == 0 { point.time_ms } else { until };
             text += &format!(
                 " and all changes behind it up to {} of {}",

@@ -382,6 +382,8 @@ impl StructureStats {
     /// others.
     fn look_into(&mut self, open: &Open) {
         let found = open.structure.estimate().ok();
+        // An LSM-tree knows its levels once it has been looked into.
+        self.lsm = open.structure.merge_figures().map(LsmStats::from);
         self.records = found.map(|found| found.records);
         self.hot_records = found.map(|found| found.hot);
         self.cold_records = found.map(|found| found.cold);

@@ -96,7 +96,7 @@ fn parse_renamed(text: &str) -> Result<(String, String), String> {
 }
 
 const SERVE_HELP: &str = "\
-Any client of Redis works: it changes the address and nothing else. docs/server.md has the table of all
+Any client of Redis works: it changes the address and nothing else. docs/server.md has the table of all \
 commands, and what differs.
 
 Durability in Redis' words: every write goes to a log, as with appendonly yes, and there is no other mode.
@@ -105,11 +105,11 @@ Durability in Redis' words: every write goes to a log, as with appendonly yes, a
   --appendfsync always    and a power cut, all that was answered; one sync serves all who wait
 A transaction (MULTI .. EXEC) is there as a whole or not at all, after a crash too.
 
-Memory in Redis' words: --memory is maxmemory, and the policy is noeviction; but past it nothing is refused
-or lost: records that are not used go to the disk, and come back when they are asked for. The process takes
+Memory in Redis' words: --memory is maxmemory, and the policy is noeviction; but past it nothing is refused \
+or lost: records that are not used go to the disk, and come back when they are asked for. The process takes \
 this much, and some tens of MiB for its code and for clients. --max-data bounds the data itself.
 
-SIGTERM and Ctrl-C answer what was begun and close the database; SIGHUP opens the log file anew. As a unit of
+SIGTERM and Ctrl-C answer what was begun and close the database; SIGHUP opens the log file anew. As a unit of \
 systemd it says when it is ready (Type=notify), and takes sockets that systemd listens on.
 
 Examples:

@@ -52,7 +52,7 @@ fn a_file_that_is_no_database_is_refused() {
     dir.file("file", "not a folder");
     // A file would be a map in persistent memory.
     dir.run(&["stat", "file"])
-        .fails(&["file is damaged", "map in persistent memory"]);
+        .fails(&["file is a file of text", "map in persistent memory"]);
     std::fs::create_dir(dir.0.join("mine")).unwrap();
     dir.run(&["stat", "mine"])
         .fails(&["no database at mine", "terrace load"]);

@@ -24,10 +24,14 @@ fn a_structure_that_is_there_is_of_the_kind_that_was_said() {
         dir.run_with(&args, jsonl)
     };
     load(&[]).ok();
-    for kind in ["lsm", "hash", "table"] {
-        load(&["--kind", kind]).fails(&["\"main\" is there", "a tree", kind, "--structure"]);
+    for (kind, named) in [
+        ("lsm", "LSM-tree"),
+        ("hash", "hash table"),
+        ("table", "table"),
+    ] {
+        load(&["--kind", kind]).fails(&["\"main\" is there", "a tree", named, "--structure"]);
         dir.run(&["put", "db", "a", "b", "-s", "main", "--kind", kind])
-            .fails(&["\"main\" is there", kind]);
+            .fails(&["\"main\" is there", named]);
     }
     load(&["--tiers", "1"]).fails(&["tiers are 2"]);
     load(&["--kind", "tree", "--tiers", "2"]).ok();

@@ -35,6 +35,8 @@ public final class TerraceException extends RuntimeException {
         DUPLICATE,
         /** The snapshot was given up, as its space was needed. */
         SNAPSHOT_GONE,
+        /** The log no longer has the changes from that place on. */
+        CHANGES_GONE,
         /** Somebody asked for the end of it. */
         CANCELLED,
         /** The machine went down while a map that survives only its process was open. */
