@@ -112,8 +112,8 @@ typedef enum {
      Something that this version has no number for.
      */
     TERRACE_UNKNOWN = 22,
-    /**
-     * The log no longer has the changes from that place on.
+    /*
+     The log no longer has the changes from that place on.
      */
     TERRACE_CHANGES_GONE = 23,
 } terrace_status;
