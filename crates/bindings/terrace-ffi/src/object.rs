@@ -11,6 +11,8 @@ use crate::shared::Shared;
 use crate::window::Cursor;
 
 /// What a handle names.
+// Each is moved once, to where its handle finds it.
+#[allow(clippy::large_enum_variant)]
 pub enum Object {
     Database(Database, Arc<Shared>),
     Map(Map),
