@@ -12,6 +12,7 @@ use terrace::{
 };
 
 use crate::batch::Batch;
+use crate::changes::Changes;
 use crate::data::size;
 use crate::follow::Follower;
 use crate::long::{Cancel, Long};
