@@ -2,6 +2,8 @@
 //!
 //! Invariant: equal numbers have equal bytes, however they were written; nothing is rounded.
 
+use super::fixed;
+
 /// What zero begins with; numbers above begin with one more, numbers below with one less.
 const NOUGHT: u8 = 0x80;
 /// The end of the digits, below each of them.
@@ -67,7 +69,7 @@ pub fn number(text: &str) -> Option<Vec<u8>> {
         return Some(vec![NOUGHT]);
     }
     let mut rest = Vec::with_capacity(decimal.digits.len() + 5);
-    rest.extend_from_slice(&super::i32(decimal.exponent));
+    rest.extend_from_slice(&fixed::i32(decimal.exponent));
     rest.extend(decimal.digits.iter().map(|digit| digit + 1));
     rest.push(END);
     Some(match decimal.negative {
@@ -90,7 +92,7 @@ pub fn to_number(bytes: &[u8]) -> Option<String> {
         _ => return None,
     };
     let (exponent, digits) = rest.split_at_checked(4)?;
-    let exponent = i64::from(super::to_i32(exponent)?);
+    let exponent = i64::from(fixed::to_i32(exponent)?);
     let (&END, digits) = digits.split_last()? else {
         return None;
     };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Composed, Parts, parts};
+use super::fixed::{Composed, Parts, parts};
 
 /// What can be a part of a key: numbers, texts, bytes, truth values, times.
 pub trait KeyPart {

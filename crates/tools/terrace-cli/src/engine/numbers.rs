@@ -3,7 +3,10 @@
 use anyhow::{Result, anyhow, bail};
 use terrace::encode;
 
-use super::{Entries, KeyRange};
+use super::key_range::KeyRange;
+
+/// Records, or why there are no more.
+type Entries = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>>;
 
 /// Whether the keys of an index with this source are numbers.
 pub fn are_keys(source: &str) -> bool {

@@ -111,7 +111,7 @@ pub fn config(c: &mut Call) -> Run {
                 c.out.bulk(value);
             }
         }
-        "SET" if arguments >= 4 && arguments % 2 == 0 => {
+        "SET" if arguments >= 4 && arguments.is_multiple_of(2) => {
             for i in (2..arguments).step_by(2) {
                 let name = String::from_utf8_lossy(c.args.at(i)).to_ascii_lowercase();
                 if !all(c.host).iter().any(|(known, _)| *known == name) {

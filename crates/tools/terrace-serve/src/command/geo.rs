@@ -102,7 +102,7 @@ pub fn geoadd(c: &mut Call) -> Run {
         }
         at += 1;
     }
-    if c.args.len() == at || (c.args.len() - at) % 3 != 0 || (only_new && only_old) {
+    if c.args.len() == at || !(c.args.len() - at).is_multiple_of(3) || (only_new && only_old) {
         return refuse(SYNTAX);
     }
     let mut all = Vec::new();

@@ -39,7 +39,7 @@ pub fn remove_field(work: &mut Work, head: &mut Head, field: &[u8]) -> Run<bool>
 }
 
 fn set_fields(c: &mut Call, name: &str) -> Run<i64> {
-    if c.args.len() % 2 != 0 {
+    if !c.args.len().is_multiple_of(2) {
         return refuse(format!(
             "ERR wrong number of arguments for '{name}' command"
         ));

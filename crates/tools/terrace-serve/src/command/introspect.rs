@@ -112,14 +112,14 @@ pub fn command(c: &mut Call, table: &Table) -> Run {
             let Some(command) = find(c.args.at(2)) else {
                 return refuse("ERR Invalid command specified");
             };
-            let spans: Vec<(u32, u32)>;
+
             let (mut bytes, mut all) = (Vec::new(), Vec::new());
             for part in c.args.from(2) {
                 let from = bytes.len() as u32;
                 bytes.extend_from_slice(part);
                 all.push((from, bytes.len() as u32));
             }
-            spans = all;
+            let spans: Vec<(u32, u32)> = all;
             let args = Args::new(&bytes, &spans);
             if !table::takes(command, args.len()) {
                 return refuse("ERR Invalid number of arguments specified for command");

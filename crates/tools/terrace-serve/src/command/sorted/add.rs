@@ -70,13 +70,13 @@ fn add(c: &mut Call, incrby: bool) -> Run {
         at += 1;
     }
     let rest = c.args.len() - at;
-    if rest == 0 || rest % 2 != 0 {
+    if rest == 0 || !rest.is_multiple_of(2) {
         return refuse(SYNTAX);
     }
     if only_new && only_old {
         return refuse("ERR XX and NX options at the same time are not compatible");
     }
-    if (greater && only_new) || (lower && only_new) || (greater && lower) {
+    if (only_new && (greater || lower)) || (greater && lower) {
         return refuse("ERR GT, LT, and/or NX options at the same time are not compatible");
     }
     if adds && rest > 2 {

@@ -92,7 +92,7 @@ pub fn xadd(c: &mut Call) -> Run {
             None => (None, Some(Id::parse(said, 0)?)),
         },
     };
-    if fields == 0 || fields % 2 != 0 {
+    if fields == 0 || !fields.is_multiple_of(2) {
         return refuse("ERR wrong number of arguments for 'xadd' command");
     }
     if wanted == Some(Id::MIN) {

@@ -57,7 +57,7 @@ fn asked(c: &Call, with_group: bool) -> Run<Asked> {
             i += 1;
         } else if c.args.is(i, "STREAMS") {
             let rest = c.args.len() - i - 1;
-            if rest == 0 || rest % 2 != 0 {
+            if rest == 0 || !rest.is_multiple_of(2) {
                 let (name, what) = match with_group {
                     true => ("xreadgroup", "ID or >"),
                     false => ("xread", "ID or $"),

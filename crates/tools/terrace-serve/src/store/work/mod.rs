@@ -306,14 +306,15 @@ impl Work {
     fn write(&mut self) -> Result<()> {
         self.wrote |= self.changes() > 0;
         let keyspace = &self.keyspace;
-        if self.elements.is_empty() && self.heads.len() == 1 {
-            for (place, value) in self.heads.drain() {
-                let heads = self.store.make_heads(keyspace, usize::from(place[0]))?;
-                return match value {
-                    Some(value) => heads.table.put(&place[1..], value),
-                    None => heads.table.delete(&place[1..]),
-                };
-            }
+        if self.elements.is_empty()
+            && self.heads.len() == 1
+            && let Some((place, value)) = self.heads.drain().next()
+        {
+            let heads = self.store.make_heads(keyspace, usize::from(place[0]))?;
+            return match value {
+                Some(value) => heads.table.put(&place[1..], value),
+                None => heads.table.delete(&place[1..]),
+            };
         }
         if self.changes() == 0 {
             return Ok(());
