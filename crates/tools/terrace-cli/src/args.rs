@@ -405,15 +405,13 @@ mod tests {
             let help = help.unwrap_or_default();
             let lines: Vec<&str> = help.lines().collect();
             let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
-            for two in lines
-                .windows(2)
-                .filter(|two| two.iter().all(|line| is_text(line)))
-            {
-                panic!(
-                    "{}: a paragraph is broken between {two:?}",
-                    command.get_name()
-                );
-            }
+            let mut pairs = lines.windows(2);
+            let broken = pairs.find(|two| two.iter().all(|line| is_text(line)));
+            let name = command.get_name();
+            assert!(
+                broken.is_none(),
+                "{name}: a paragraph is broken between {broken:?}"
+            );
             command.get_subcommands().for_each(look);
         }
         look(&Cli::command());
