@@ -3,9 +3,10 @@
 #![allow(dead_code)]
 
 pub mod anomalies;
-pub mod changes;
 pub mod chains;
+pub mod changes;
 pub mod clock;
+pub mod expiry;
 pub mod lists;
 pub mod model;
 pub mod run;
