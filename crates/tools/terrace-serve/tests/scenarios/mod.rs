@@ -78,6 +78,11 @@ pub fn a_number_is_used_once() -> Found {
     client.say("HSET a f v");
     client.say("HSET b g w");
     same(
+        &client.say("HGET b f"),
+        Value::Null,
+        "a field of another hash",
+    )?;
+    same(
         &client.say("HGETALL b"),
         Value::Array(vec![text("g"), text("w")]),
         "another hash",

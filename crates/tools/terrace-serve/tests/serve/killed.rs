@@ -47,15 +47,21 @@ fn start(folder: &Path, fsync: &str) -> (Child, SocketAddr) {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    loop {
+    let address = loop {
         if let Ok(text) = std::fs::read_to_string(folder.join("address")) {
-            return (child, text.parse().unwrap());
+            break Some(text);
         }
         if begun.elapsed() >= LONG {
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    match address.and_then(|text| text.parse().ok()) {
+        Some(address) => (child, address),
+        None => {
             let _ = (child.kill(), child.wait());
             panic!("it does not start");
         }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

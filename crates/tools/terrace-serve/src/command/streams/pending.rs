@@ -226,7 +226,6 @@ pub fn xclaim(c: &mut Call) -> Run {
         there.last = last;
         there.save(c.work, &head, group)?;
     }
-    note_consumer(c.work, &head, group, consumer)?;
     let mut found = Vec::new();
     for id in ids {
         let pending = match Pending::load(c.work, &head, group, id)? {
@@ -241,6 +240,10 @@ pub fn xclaim(c: &mut Call) -> Run {
             None => continue,
         };
         found.extend(claim(c, &head, consumer, pending, &how)?);
+    }
+    // Who is given nothing is not made.
+    if !found.is_empty() {
+        note_consumer(c.work, &head, group, consumer)?;
     }
     write(c, &found, how.just_id);
     Ok(())
@@ -271,7 +274,6 @@ pub fn xautoclaim(c: &mut Call) -> Run {
         }
     }
     let head = group_of(c)?;
-    note_consumer(c.work, &head, group, consumer)?;
     // As Redis, it looks at ten times as many as it may claim.
     let (mut seen, mut next) = (Vec::new(), Id::MIN);
     Pending::each(c.work, &head, group, (from, Id::MAX), &mut |pending| {
@@ -296,6 +298,9 @@ pub fn xautoclaim(c: &mut Call) -> Run {
             Some(entry) => found.push(entry),
             None => gone.push(id),
         }
+    }
+    if !found.is_empty() {
+        note_consumer(c.work, &head, group, consumer)?;
     }
     c.out.array(3);
     c.out.bulk(next.to_string());

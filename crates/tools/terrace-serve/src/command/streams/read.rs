@@ -194,10 +194,10 @@ pub fn xreadgroup(c: &mut Call) -> Run {
                 "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
             );
         }
-        note_consumer(c.work, &head, group_name, consumer)?;
         if from != b">" {
             history = true;
             let from = Id::parse(from, 0)?.next().unwrap_or(Id::MAX);
+            note_consumer(c.work, &head, group_name, consumer)?;
             let mut own = Vec::new();
             Pending::each(c.work, &head, group_name, (from, Id::MAX), &mut |pending| {
                 if pending.consumer == *consumer {
@@ -230,6 +230,7 @@ pub fn xreadgroup(c: &mut Call) -> Run {
         let Some((last, _)) = some.last() else {
             continue;
         };
+        note_consumer(c.work, &head, group_name, consumer)?;
         group.last = *last;
         group.read = group.read.map(|read| read + some.len() as u64);
         group.save(c.work, &head, group_name)?;
