@@ -155,6 +155,7 @@ BY_KIND: dict[str, type[Error]] = {
         StructureExists,
         Duplicate,
         SnapshotGone,
+        ChangesGone,
         Cancelled,
         PowerLost,
         NotClosed,

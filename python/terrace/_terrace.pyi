@@ -431,7 +431,7 @@ class Database:
         direct_io: bool = True,
         control: bool = False,
         read_only: bool = False,
-        keep_changes: int | str = 0,
+        keep_changes: int | str | None = None,
     ) -> Database: ...
     @property
     def path(self) -> PathLike[str]: ...
