@@ -1,5 +1,5 @@
-//! What crosses the border in bulk: a batch, keys, a window. What is taken apart lies within the bytes; a batch that
-//! is put together again is the same batch.
+//! What crosses the border in bulk: a batch, keys, a window, a commit. What is taken apart lies within the bytes; a
+//! batch that is put together again is the same batch.
 #![no_main]
 
 use terrace_ffi::encoding::{self, BatchWriter, To};
@@ -11,6 +11,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert!(next <= bytes.len() && next - at == 8 + key.len() + value.len());
         at = next;
     }
+    let mut at = 0;
+    while let Some((_, next)) = encoding::change_at(bytes, at) {
+        assert!(next <= bytes.len() && next > at);
+        at = next;
+    }
     let Ok(ops) = encoding::batch(bytes) else {
         return;
     };
@@ -19,10 +24,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         match &op.to {
             To::Put(value) => writer.put(op.map, op.key, value),
             To::Delete => writer.delete(op.map, op.key),
-            To::Merge(merge) => writer.merge(op.map, op.key, merge).expect("a merge that was read"),
+            To::Merge(merge) => writer
+                .merge(op.map, op.key, merge)
+                .expect("a merge that was read"),
             other => unreachable!("{other:?}"),
         }
     }
     let again = writer.finish();
-    assert_eq!(encoding::batch(&again).expect("a batch that was written"), ops);
+    assert_eq!(
+        encoding::batch(&again).expect("a batch that was written"),
+        ops
+    );
 });

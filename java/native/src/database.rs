@@ -2,12 +2,12 @@
 
 use jni_sys::{jboolean, jint, jlong};
 use terrace_ffi::terrace::{Durability, Kind as Of, MapOptions, Options, Tiers};
-use terrace_ffi::{Failure, Kind, Result, batch, cursor, database, load, map, snapshot};
+use terrace_ffi::{Failure, Kind, Result, batch, changes, cursor, database, load, map, snapshot};
 
 use crate::env::{Bytes, Class, Env};
 
 /// The border as it is; `Library.VERSION` is the same number.
-const VERSION: jint = 1;
+const VERSION: jint = 2;
 
 /// Flags of `open`, as `Native` has them.
 const CREATE: jint = 1;
@@ -59,6 +59,7 @@ pub extern "system" fn open(
     memory: jlong,
     page: jint,
     log_limit: jlong,
+    keep_changes: jlong,
     flags: jint,
     durable: jint,
 ) -> jlong {
@@ -77,6 +78,9 @@ pub extern "system" fn open(
         }
         if let Some(bytes) = said(log_limit) {
             options = options.log_limit(bytes);
+        }
+        if let Some(bytes) = said(keep_changes) {
+            options = options.keep_changes(bytes);
         }
         if let Some(durability) = durability(durable) {
             options = options.durability(durability);
@@ -98,6 +102,7 @@ pub extern "system" fn release(env: Env, _: Class, handle: jlong, what: jint) {
         2 => load::close(handle),
         3 => map::close(handle),
         4 => map::close_index(handle),
+        5 => changes::close(handle),
         _ => batch::close(handle),
     });
 }

@@ -2,6 +2,7 @@
 //! `terrace-ffi`; here is only how it comes in and goes out.
 
 mod bulk;
+mod changes;
 mod database;
 mod env;
 mod records;
@@ -32,7 +33,7 @@ macro_rules! natives {
 natives! {
     "version" "()I" database::version;
     "kinds" "()[B" database::kinds;
-    "open" "([BJIJII)J" database::open;
+    "open" "([BJIJJII)J" database::open;
     "close" "(J)V" database::close;
     "release" "(JI)V" database::release;
     "structure" "(J[BIIII[B)J" database::structure;
@@ -60,6 +61,11 @@ natives! {
     "indexRange" "(J[B[BI)J" bulk::index_range;
     "window" "(J[BI)[B" bulk::window;
     "write" "(J[JI[BII)V" bulk::write;
+    "removeRange" "(J[B[BII)J" changes::remove_range;
+    "changes" "(J[BJZ)J" changes::begin;
+    "changesWithSnapshot" "(JJZ)[B" changes::begin_with_snapshot;
+    "nextCommit" "(JJ)[B" changes::next;
+    "changesPlace" "(J)[B" changes::place;
     "loader" "(J)J" bulk::loader;
     "load" "(J[BI)V" bulk::load;
     "finish" "(J)J" bulk::finish;

@@ -208,9 +208,48 @@ typedef enum {
 } terrace_merge_kind;
 
 /*
+ What a change is.
+ */
+typedef enum {
+    /*
+     Of a kind that this library does not know.
+     */
+    TERRACE_CHANGE_OTHER = 0,
+    /*
+     The key has this value from now on.
+     */
+    TERRACE_CHANGE_PUT = 1,
+    /*
+     The key is not there from now on; it may not have been there before.
+     */
+    TERRACE_CHANGE_DELETE = 2,
+    /*
+     The structure is there from now on.
+     */
+    TERRACE_CHANGE_CREATED = 3,
+    /*
+     The structure is gone, with all that is in it.
+     */
+    TERRACE_CHANGE_DROPPED = 4,
+    /*
+     The structure has this name from now on.
+     */
+    TERRACE_CHANGE_RENAMED = 5,
+    /*
+     Somebody has marked this place, see terrace_mark.
+     */
+    TERRACE_CHANGE_MARKED = 6,
+} terrace_change_kind;
+
+/*
  Changes that are made together, all or none.
  */
 typedef struct terrace_batch terrace_batch;
+
+/*
+ Reads the changes of a database.
+ */
+typedef struct terrace_changes terrace_changes;
 
 /*
  Goes through records in one direction.
@@ -320,6 +359,10 @@ typedef struct {
      1: a socket in its folder answers `terrace stat` and the like.
      */
     uint8_t control;
+    /*
+     Bytes of log that stay behind checkpoints for who reads the changes and is away; 0 is none.
+     */
+    uint64_t keep_changes_bytes;
 } terrace_options;
 
 /*
@@ -400,6 +443,89 @@ typedef struct {
      */
     uint64_t limit;
 } terrace_merge_op;
+
+/*
+ How a range is removed. Begin with TERRACE_REMOVE_OPTIONS_INIT.
+ */
+typedef struct {
+    /*
+     The size of this structure, which the macro sets.
+     */
+    size_t size;
+    /*
+     Most bytes of records a second; 0 is as fast as it goes.
+     */
+    uint64_t rate;
+    /*
+     Who hears after each step how many records are gone, as `done`, and may end it; or NULL.
+     */
+    terrace_progress progress;
+    /*
+     Handed to `progress`.
+     */
+    void *context;
+    /*
+     A terrace_durability, of each step.
+     */
+    uint64_t durability;
+} terrace_remove_options;
+
+/*
+ From where changes are read, and how long. Begin with TERRACE_CHANGES_OPTIONS_INIT.
+ */
+typedef struct {
+    /*
+     The size of this structure, which the macro sets.
+     */
+    size_t size;
+    /*
+     A place that terrace_commit_place or terrace_changes_place has said; NULL is now.
+     */
+    const char *from;
+    /*
+     Milliseconds after which what was written is made durable for who waits for it, if nobody else does that; 0 is a
+     second, TERRACE_FOREVER never.
+     */
+    uint64_t sync_every_ms;
+    /*
+     1: ends with the last commit that there is when reading begins.
+     */
+    uint64_t until_now;
+} terrace_changes_options;
+
+/*
+ A change of a commit. What it lends lives as long as the commit; `data` is NULL where there is nothing.
+ */
+typedef struct {
+    /*
+     A terrace_change_kind.
+     */
+    uint32_t what;
+    /*
+     The terrace_kind of the structure, 0 if it is not known.
+     */
+    uint32_t kind;
+    /*
+     The number of the structure, which stays when it is renamed.
+     */
+    uint32_t structure;
+    /*
+     When a mark was made, in milliseconds since 1970; 0 of others.
+     */
+    uint64_t time_ms;
+    /*
+     The name of the structure as it was then, or of the mark.
+     */
+    terrace_slice name;
+    /*
+     The key.
+     */
+    terrace_slice key;
+    /*
+     The value.
+     */
+    terrace_slice value;
+} terrace_change;
 
 /*
  How a transaction is made. Begin with TERRACE_TRANSACTION_OPTIONS_INIT.
@@ -857,6 +983,27 @@ terrace_status terrace_compare_and_set(terrace_map *map,
                                        terrace_error **error);
 
 /*
+ Removes the records whose keys are at least `from` and less than `to`; NULL is no bound. In steps of some hundred,
+ each a batch: others go on meanwhile, and whatever ends it early, what lies before a place is gone and the rest
+ is there. Not of a hash table. `options`, and `removed`, how many there were, may be NULL.
+ */
+terrace_status terrace_remove_range(terrace_map *map,
+                                    const terrace_slice *from,
+                                    const terrace_slice *to,
+                                    const terrace_remove_options *options,
+                                    uint64_t *removed,
+                                    terrace_error **error);
+
+/*
+ Removes the records whose keys begin so; as terrace_remove_range.
+ */
+terrace_status terrace_remove_prefix(terrace_map *map,
+                                     terrace_slice prefix,
+                                     const terrace_remove_options *options,
+                                     uint64_t *removed,
+                                     terrace_error **error);
+
+/*
  A cursor over the records whose keys are at least `from` and less than `to`, by key, or against it if
  `reverse`; NULL is no bound. All of a hash table comes in an order of its own. Each record that is there all
  the while comes once; what comes or goes meanwhile may or may not. Close it with terrace_cursor_close.
@@ -1027,6 +1174,64 @@ terrace_status terrace_write_encoded(terrace_db *db,
  Gives back a batch; what was not written is forgotten. Twice, or NULL, is nothing.
  */
 void terrace_batch_destroy(terrace_batch *batch);
+
+/*
+ Reads every commit from now on, or from where `options` say, which may be NULL: each once, in the order in which
+ they happened, and none that a power cut could take back. Give the reader back with terrace_changes_close: it
+ keeps log. TERRACE_CHANGES_GONE if the log from that place on is not there any more.
+ */
+terrace_status terrace_changes_begin(terrace_db *db,
+                                     const terrace_changes_options *options,
+                                     terrace_changes **changes,
+                                     terrace_error **error);
+
+/*
+ To begin something that is kept beside the database: everything as it is now, and a reader of every commit from
+ there on. No commit is in both, none in neither. `from` of the options is not looked at.
+ */
+terrace_status terrace_changes_with_snapshot(terrace_db *db,
+                                             const terrace_changes_options *options,
+                                             terrace_changes **changes,
+                                             terrace_snapshot **snapshot,
+                                             terrace_error **error);
+
+/*
+ The next commit, waiting at most so many milliseconds for it, about, or TERRACE_FOREVER; `commit->data` is NULL if
+ there is none, and `ended`, which may be NULL, says whether there will be none any more. Closing the reader ends
+ the wait. Go through the commit with terrace_commit_next, beginning at TERRACE_COMMIT_HEAD, and give it back with
+ terrace_bytes_free. Threads may share a reader: each commit goes to one of them.
+ */
+terrace_status terrace_changes_next(terrace_changes *changes,
+                                    uint64_t wait_ms,
+                                    terrace_bytes *commit,
+                                    bool *ended,
+                                    terrace_error **error);
+
+/*
+ The place behind what was given out so far, as text, from which another reader goes on.
+ */
+terrace_status terrace_changes_place(terrace_changes *changes, terrace_bytes *place, terrace_error **error);
+
+/*
+ Gives back a reader of changes, and the log that was kept for it. Twice, or NULL, is nothing.
+ */
+void terrace_changes_close(terrace_changes *changes);
+
+/*
+ The number of a commit in the order of changes, as terrace_sequence says it; 0 of what is no commit.
+ */
+uint64_t terrace_commit_sequence(terrace_slice commit);
+
+/*
+ The place behind a commit, as text that lives as long as the commit: who has done with it what is to be done keeps
+ this, and goes on from here. NULL of what is no commit.
+ */
+const char *terrace_commit_place(terrace_slice commit);
+
+/*
+ The change at `*at` of a commit, which moves on; false at the end.
+ */
+bool terrace_commit_next(terrace_slice commit, size_t *at, terrace_change *change);
 
 /*
  Begins a transaction. End it with terrace_commit or terrace_abort. `options` may be NULL.
@@ -1322,6 +1527,10 @@ void terrace_loader_destroy(terrace_loader *loader);
 #define TERRACE_WINDOW_HEAD 4
 /* The age of a snapshot that is made now. */
 #define TERRACE_NOW 0
+/* A wait without end. */
+#define TERRACE_FOREVER UINT64_MAX
+/* The first byte of the first change in a commit. */
+#define TERRACE_COMMIT_HEAD 77
 
 #ifdef __cplusplus
 extern "C" {
@@ -1348,9 +1557,11 @@ static inline terrace_slice terrace_str(const char *text) {
 #define TERRACE_STR(text) terrace_str(text)
 
 /* What options begin with: their size, and the default of everything. */
-#define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0}
 #define TERRACE_TRANSACTION_OPTIONS_INIT {sizeof(terrace_transaction_options), 0, 0, 0}
 #define TERRACE_BACKUP_OPTIONS_INIT {sizeof(terrace_backup_options), 0, 0, 0, 0, 0}
 #define TERRACE_RESTORE_OPTIONS_INIT {sizeof(terrace_restore_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_FOLLOW_OPTIONS_INIT {sizeof(terrace_follow_options), 0, 0, 0}
+#define TERRACE_CHANGES_OPTIONS_INIT {sizeof(terrace_changes_options), 0, 0, 0}
+#define TERRACE_REMOVE_OPTIONS_INIT {sizeof(terrace_remove_options), 0, 0, 0, 0}

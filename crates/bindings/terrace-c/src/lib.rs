@@ -5,6 +5,7 @@
 
 mod backup;
 mod batch;
+mod changes;
 mod cursor;
 mod database;
 mod error;
@@ -12,6 +13,7 @@ mod load;
 mod options;
 mod raw;
 mod record;
+mod removal;
 mod snapshot;
 mod status;
 mod structs;

@@ -4,16 +4,16 @@ use std::ffi::{CStr, c_void};
 use std::time::{Duration, UNIX_EPOCH};
 
 use terrace_ffi::terrace::{
-    Compression, Durability, FollowOptions, MapOptions, Options, Progress, Rate, RestoreTo, Tiers,
-    TransactionOptions, Work,
+    ChangesOptions, Compression, Durability, FollowOptions, MapOptions, Options, Progress, Rate,
+    RestoreTo, Tiers, TransactionOptions, Work,
 };
-use terrace_ffi::{Failure, Result, transaction};
+use terrace_ffi::{Failure, Result, changes, transaction};
 
 use crate::raw::{some_text, text};
 use crate::structs::{
-    TERRACE_FAST, terrace_backup_options, terrace_follow_options, terrace_map_options,
-    terrace_options, terrace_progress, terrace_restore_options, terrace_transaction_options,
-    versioned,
+    TERRACE_FAST, TERRACE_FOREVER, terrace_backup_options, terrace_changes_options,
+    terrace_follow_options, terrace_map_options, terrace_options, terrace_progress,
+    terrace_remove_options, terrace_restore_options, terrace_transaction_options, versioned,
 };
 
 /// Options of nothing: all zero, with the size.
@@ -74,12 +74,14 @@ pub fn database(given: *const terrace_options) -> Result<(Options, bool)> {
         read_only: 0,
         buffered_io: 0,
         control: 0,
+        keep_changes_bytes: 0,
     });
     let given = versioned(given, none, "the options")?;
     let mut options = Options::new()
         .create(given.must_exist == 0)
         .direct_io(given.buffered_io == 0)
-        .control(given.control != 0);
+        .control(given.control != 0)
+        .keep_changes(given.keep_changes_bytes);
     if let Some(bytes) = size(given.memory_bytes) {
         options = options.memory(bytes);
     }
@@ -224,6 +226,44 @@ pub fn follow(given: *const terrace_follow_options) -> Result<FollowOptions> {
     Ok(options)
 }
 
+/// Those of who reads changes.
+pub fn changes(given: *const terrace_changes_options) -> Result<ChangesOptions> {
+    let none = zero!(terrace_changes_options {
+        from: std::ptr::null(),
+        sync_every_ms: 0,
+        until_now: 0,
+    });
+    let given = versioned(given, none, "the options of reading changes")?;
+    let mut options = ChangesOptions::new();
+    if let Some(place) = some_text(given.from, "the place")? {
+        options = options.from(changes::place_of(place)?);
+    }
+    if let Some(every) = size(given.sync_every_ms) {
+        options =
+            options.sync_every((every != TERRACE_FOREVER).then(|| Duration::from_millis(every)));
+    }
+    if given.until_now != 0 {
+        options = options.until_now();
+    }
+    Ok(options)
+}
+
+/// Those of removing a range, and its rate.
+pub fn removing(given: *const terrace_remove_options) -> Result<(terrace_remove_options, Rate)> {
+    let none = zero!(terrace_remove_options {
+        rate: 0,
+        progress: None,
+        context: std::ptr::null_mut(),
+        durability: 0,
+    });
+    let given = versioned(given, none, "the options of removing")?;
+    let rate = match given.rate {
+        0 | TERRACE_FAST => Rate::Fast,
+        bytes => Rate::BytesPerSecond(bytes),
+    };
+    Ok((given, rate))
+}
+
 fn word(work: Work) -> &'static CStr {
     match work {
         Work::Replay => c"replay",
@@ -237,6 +277,14 @@ fn word(work: Work) -> &'static CStr {
         Work::Move => c"move",
         Work::Restore => c"restore",
         _ => c"work",
+    }
+}
+
+/// Tells C how many records are removed; whether it goes on.
+pub fn tell_removed(of: terrace_remove_options) -> impl FnMut(u64) -> bool {
+    move |removed| {
+        of.progress
+            .is_none_or(|progress| progress(c"remove".as_ptr(), removed, 0, of.context) == 0)
     }
 }
 

@@ -33,6 +33,9 @@ pub enum terrace_choice {
 /// As fast as it goes, as a rate. C has it in the tail of the header.
 pub(crate) const TERRACE_FAST: u64 = u64::MAX;
 
+/// A wait without end. C has it in the tail of the header.
+pub(crate) const TERRACE_FOREVER: u64 = u64::MAX;
+
 /// Hears how far long work has come, some hundred times at most and on the calling thread. `work` is a word as
 /// "backup". Answers 0 to go on, anything else to cancel, where that is possible. It must not unwind or longjmp.
 pub type terrace_progress = Option<
@@ -65,6 +68,8 @@ pub struct terrace_options {
     pub buffered_io: u8,
     /// 1: a socket in its folder answers `terrace stat` and the like.
     pub control: u8,
+    /// Bytes of log that stay behind checkpoints for who reads the changes and is away; 0 is none.
+    pub keep_changes_bytes: u64,
 }
 
 /// How a structure is to be made, or what one that is there is expected to be. Begin with
@@ -162,6 +167,37 @@ pub struct terrace_follow_options {
     pub rate: u64,
 }
 
+/// From where changes are read, and how long. Begin with TERRACE_CHANGES_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct terrace_changes_options {
+    /// The size of this structure, which the macro sets.
+    pub size: usize,
+    /// A place that terrace_commit_place or terrace_changes_place has said; NULL is now.
+    pub from: *const c_char,
+    /// Milliseconds after which what was written is made durable for who waits for it, if nobody else does that; 0 is a
+    /// second, TERRACE_FOREVER never.
+    pub sync_every_ms: u64,
+    /// 1: ends with the last commit that there is when reading begins.
+    pub until_now: u64,
+}
+
+/// How a range is removed. Begin with TERRACE_REMOVE_OPTIONS_INIT.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct terrace_remove_options {
+    /// The size of this structure, which the macro sets.
+    pub size: usize,
+    /// Most bytes of records a second; 0 is as fast as it goes.
+    pub rate: u64,
+    /// Who hears after each step how many records are gone, as `done`, and may end it; or NULL.
+    pub progress: terrace_progress,
+    /// Handed to `progress`.
+    pub context: *mut c_void,
+    /// A terrace_durability, of each step.
+    pub durability: u64,
+}
+
 /// The structure of options that the caller has, which may be an older and shorter one: what it lacks is as in
 /// `ours`. `T` begins with its size, and any bytes are good for it.
 pub fn versioned<T: Copy + Plain>(theirs: *const T, ours: T, what: &str) -> Result<T> {
@@ -204,5 +240,7 @@ plain!(
     terrace_transaction_options,
     terrace_backup_options,
     terrace_restore_options,
-    terrace_follow_options
+    terrace_follow_options,
+    terrace_changes_options,
+    terrace_remove_options
 );

@@ -74,9 +74,14 @@ fn header() -> String {
         no_includes: true,
         // Functions take these as numbers, so that any number is an error and nothing worse.
         export: cbindgen::ExportConfig {
-            include: ["terrace_durability", "terrace_choice", "terrace_merge_kind"]
-                .map(String::from)
-                .to_vec(),
+            include: [
+                "terrace_durability",
+                "terrace_choice",
+                "terrace_merge_kind",
+                "terrace_change_kind",
+            ]
+            .map(String::from)
+            .to_vec(),
             ..Default::default()
         },
         enumeration: cbindgen::EnumConfig {
@@ -95,8 +100,10 @@ fn header() -> String {
         "database",
         "structure",
         "record",
+        "removal",
         "cursor",
         "batch",
+        "changes",
         "transaction",
         "snapshot",
         "backup",
@@ -193,6 +200,11 @@ fn cursors() {
 #[test]
 fn changes() {
     program("changes.c", "cc", &["-std=c99"]);
+}
+
+#[test]
+fn feed() {
+    program("feed.c", "cc", &["-std=c99"]);
 }
 
 #[test]

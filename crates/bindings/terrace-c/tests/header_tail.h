@@ -6,6 +6,10 @@
 #define TERRACE_WINDOW_HEAD 4
 /* The age of a snapshot that is made now. */
 #define TERRACE_NOW 0
+/* A wait without end. */
+#define TERRACE_FOREVER UINT64_MAX
+/* The first byte of the first change in a commit. */
+#define TERRACE_COMMIT_HEAD 77
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,9 +36,11 @@ static inline terrace_slice terrace_str(const char *text) {
 #define TERRACE_STR(text) terrace_str(text)
 
 /* What options begin with: their size, and the default of everything. */
-#define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0}
 #define TERRACE_TRANSACTION_OPTIONS_INIT {sizeof(terrace_transaction_options), 0, 0, 0}
 #define TERRACE_BACKUP_OPTIONS_INIT {sizeof(terrace_backup_options), 0, 0, 0, 0, 0}
 #define TERRACE_RESTORE_OPTIONS_INIT {sizeof(terrace_restore_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_FOLLOW_OPTIONS_INIT {sizeof(terrace_follow_options), 0, 0, 0}
+#define TERRACE_CHANGES_OPTIONS_INIT {sizeof(terrace_changes_options), 0, 0, 0}
+#define TERRACE_REMOVE_OPTIONS_INIT {sizeof(terrace_remove_options), 0, 0, 0, 0}

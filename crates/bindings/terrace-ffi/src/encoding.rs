@@ -14,17 +14,32 @@
 //! - keys: `u32 count`, then `varint len, key` for each
 //! - values: `u32 count`, then `u32 len, value` for each, where a length of `0xffff_ffff` is no value
 //! - window: `u32 count`, then `u32 key, u32 value, key, value` for each record
+//! - commit: `u64 sequence`, the 64 digits of its place and a zero byte, `u32 count`, then for each change
+//!   `u8 what, u8 kind, u32 structure, u64 ms, u32 name, u32 key, u32 value`, and the bytes of those three, where
+//!   a length of `0xffff_ffff` is none. `what` is 1 put, 2 delete, 3 created, 4 dropped, 5 renamed, 6 marked, and
+//!   0 what this version does not know; `kind` of the structure is 1 tree, 2 hash, 3 table, 4 lsm, 0 unknown;
+//!   `ms` is a time since 1970, 0 for none
 //!
 //! Invariants: every length is checked before it is used, bytes after the last change are an error, and a
 //! batch is decoded wholly before anything of it is written.
 
-use terrace::Merge;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use terrace::{Change, ChangedStructure, Commit, Kind, Merge};
 
 use crate::failure::{Failure, Result};
 use crate::planted::{Fault, planted};
 
 /// The length of no value.
 pub const NO_VALUE: u32 = u32::MAX;
+/// Digits of a place in the changes.
+pub const PLACE_DIGITS: usize = 64;
+/// Where the place of a commit begins.
+pub const COMMIT_PLACE: usize = 8;
+/// Where the first change of a commit begins.
+pub const COMMIT_HEAD: usize = COMMIT_PLACE + PLACE_DIGITS + 1 + 4;
+/// Bytes of a change before its name, key and value.
+const CHANGE_HEAD: usize = 1 + 1 + 4 + 8 + 4 + 4 + 4;
 
 /// A change of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,6 +247,145 @@ pub fn record_at(window: &[u8], at: usize) -> Option<(&[u8], &[u8], usize)> {
     Some((key, value, at + 8 + key.len() + value.len()))
 }
 
+/// A change of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ChangeAt<'b> {
+    /// What happened, by its number.
+    pub what: u8,
+    /// The kind of the structure, by its number.
+    pub kind: u8,
+    /// The number of the structure.
+    pub structure: u32,
+    /// Milliseconds since 1970, 0 for none.
+    pub time_ms: u64,
+    /// The name of the structure, or of the mark.
+    pub name: Option<&'b [u8]>,
+    /// The key.
+    pub key: Option<&'b [u8]>,
+    /// The value.
+    pub value: Option<&'b [u8]>,
+}
+
+/// The number that bindings have for a kind; 0 for one that this version does not know.
+fn kind_number(kind: Option<Kind>) -> u8 {
+    match kind {
+        Some(Kind::Tree) => 1,
+        Some(Kind::Hash) => 2,
+        Some(Kind::Table) => 3,
+        Some(Kind::Lsm) => 4,
+        _ => 0,
+    }
+}
+
+fn millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl<'c> ChangeAt<'c> {
+    fn of_structure(what: u8, structure: &'c ChangedStructure) -> ChangeAt<'c> {
+        ChangeAt {
+            what,
+            kind: kind_number(structure.kind),
+            structure: structure.id,
+            name: structure.name.as_deref().map(str::as_bytes),
+            ..ChangeAt::default()
+        }
+    }
+
+    fn of(change: Change<'c>) -> ChangeAt<'c> {
+        let of = ChangeAt::of_structure;
+        match change {
+            Change::Put {
+                structure,
+                key,
+                value,
+                ..
+            } => ChangeAt {
+                key: Some(key),
+                value: Some(value),
+                ..of(1, structure)
+            },
+            Change::Delete { structure, key } => ChangeAt {
+                key: Some(key),
+                ..of(2, structure)
+            },
+            Change::Created { structure } => of(3, structure),
+            Change::Dropped { structure } => of(4, structure),
+            Change::Renamed { structure } => of(5, structure),
+            Change::Marked { name, time } => ChangeAt {
+                what: 6,
+                time_ms: millis(time),
+                name: Some(name.as_bytes()),
+                ..ChangeAt::default()
+            },
+            // Of a kind that a later engine has.
+            _ => ChangeAt::default(),
+        }
+    }
+}
+
+/// Replaces `out` by a commit.
+pub fn commit(commit: &Commit, out: &mut Vec<u8>) {
+    let changes = commit.changes();
+    let count = changes.len() - usize::from(planted(Fault::ChangeLost));
+    out.clear();
+    out.extend_from_slice(&commit.sequence().to_le_bytes());
+    out.extend_from_slice(commit.place().to_string().as_bytes());
+    out.push(0);
+    // A commit has fewer bytes than 2^32: it is one record of the log.
+    out.extend_from_slice(&(count as u32).to_le_bytes());
+    for change in changes.take(count).map(ChangeAt::of) {
+        out.extend_from_slice(&[change.what, change.kind]);
+        out.extend_from_slice(&change.structure.to_le_bytes());
+        out.extend_from_slice(&change.time_ms.to_le_bytes());
+        let parts = [change.name, change.key, change.value];
+        for part in parts {
+            let len = part.map_or(NO_VALUE, |part| part.len() as u32);
+            out.extend_from_slice(&len.to_le_bytes());
+        }
+        for part in parts.into_iter().flatten() {
+            out.extend_from_slice(part);
+        }
+    }
+}
+
+/// The number of a commit in the order of changes; none of bytes that are none.
+pub fn commit_sequence(commit: &[u8]) -> Option<u64> {
+    let (first, _) = commit.get(..COMMIT_HEAD)?.split_first_chunk()?;
+    Some(u64::from_le_bytes(*first))
+}
+
+/// The change that begins at a place of a commit, and where the next one does. None at its end.
+pub fn change_at(commit: &[u8], at: usize) -> Option<(ChangeAt<'_>, usize)> {
+    let mut reader = Reader {
+        left: commit.get(at..)?,
+    };
+    let (what, kind) = (reader.u8().ok()?, reader.u8().ok()?);
+    let structure = reader.u32().ok()?;
+    let time_ms = u64::from_le_bytes(reader.array().ok()?);
+    let lens: [u32; 3] = [reader.u32().ok()?, reader.u32().ok()?, reader.u32().ok()?];
+    let mut next = at + CHANGE_HEAD;
+    let mut parts = [None; 3];
+    for (part, len) in parts.iter_mut().zip(lens) {
+        if len != NO_VALUE {
+            *part = Some(reader.bytes(len as usize).ok()?);
+            next += len as usize;
+        }
+    }
+    let [name, key, value] = parts;
+    let change = ChangeAt {
+        what,
+        kind,
+        structure,
+        time_ms,
+        name,
+        key,
+        value,
+    };
+    Some((change, next))
+}
+
 /// Writes what [`batch`] reads.
 #[derive(Clone, Debug, Default)]
 pub struct BatchWriter {
@@ -402,6 +556,7 @@ mod tests {
         #[test]
         fn any_bytes_are_taken_apart_or_refused(bytes in vec(any::<u8>(), 0..200)) {
             let _ = (batch(&bytes), keys(&bytes), record_at(&bytes, 0));
+            let _ = (commit_sequence(&bytes), change_at(&bytes, 0));
         }
     }
 
@@ -416,6 +571,9 @@ mod tests {
         assert!(keys(&lies).unwrap_err().text.contains("too many bytes"));
         assert_eq!(record_at(&[255; 12], 0), None);
         assert_eq!(record_at(&[0; 12], usize::MAX), None);
+        assert_eq!(change_at(&[254; 26], 0), None);
+        assert_eq!(change_at(&[0; 26], usize::MAX), None);
+        assert_eq!(commit_sequence(&[0; COMMIT_HEAD - 1]), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! - **Bytes in** are slices: copy them out of the other language's heap first, if it may move them. **Bytes
 //!   out**: [`map::get_with`] lends the value to a closure in which nothing is held, so it may call the other
 //!   language; [`map::get`] gives a `Vec`.
-//! - **In bulk**: [`batch::write_encoded`], [`cursor::window`] and [`encoding`].
+//! - **In bulk**: [`batch::write_encoded`], [`cursor::window`], [`changes::next`] and [`encoding`].
 //! - **Callbacks** ([`transaction::run`], [`map::update`], progress): nothing is held while they run; they may
 //!   use other handles, and answer a failure, which is passed on. [`Failure::aborted`] is for who keeps what
 //!   was thrown elsewhere. They must not unwind.
@@ -46,6 +46,7 @@
 
 pub mod backup;
 pub mod batch;
+pub mod changes;
 pub mod cursor;
 pub mod database;
 pub mod encoding;

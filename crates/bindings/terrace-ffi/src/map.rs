@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
-use terrace::{Durability, Index, IndexInfo, Map, Merge};
+use terrace::{Cancel, Durability, Index, IndexInfo, Map, Merge, Rate, RemoveOptions};
 
+use crate::cursor::End;
 use crate::database::json;
 use crate::enter::{entered, map, map_clone};
 use crate::failure::{Failure, Result};
@@ -182,6 +183,59 @@ pub fn update(
                 return Ok(there);
             }
         }
+    })
+}
+
+/// Which records are removed.
+#[derive(Clone, Copy, Debug)]
+pub enum Removed<'k> {
+    /// Those with keys from one end to the other.
+    Range(End<'k>, End<'k>),
+    /// Those whose keys begin so.
+    Prefix(&'k [u8]),
+}
+
+/// Removes all records of a range, in steps that are a batch each; how many there were. `tell` hears after each
+/// step how many are gone, and answers whether it goes on.
+///
+/// # Errors
+/// [`crate::Kind::Invalid`] for a hash table; [`crate::Kind::Cancelled`]: what was removed by then is; those of
+/// [`terrace::Tree::remove_range`].
+pub fn remove_all(
+    handle: u64,
+    which: Removed<'_>,
+    durability: Option<Durability>,
+    rate: Rate,
+    mut tell: impl FnMut(u64) -> bool,
+) -> Result<u64> {
+    let (map, shared) = map_clone(handle)?;
+    let cancel = Cancel::new();
+    let mut options = RemoveOptions::new().rate(rate).cancel(&cancel);
+    if let Some(durability) = durability {
+        options = options.durability(durability);
+    }
+    let options = options.progress(|removed| {
+        if !tell(removed) {
+            cancel.cancel();
+        }
+    });
+    shared.home.guarded(|| {
+        Ok(match (map.as_tree(), map.as_table(), which) {
+            (Some(tree), _, Removed::Range(low, high)) => {
+                tree.remove_range::<&[u8]>((low, high), options)?
+            }
+            (Some(tree), _, Removed::Prefix(prefix)) => tree.remove_prefix(prefix, options)?,
+            (_, Some(table), Removed::Range(low, high)) => {
+                table.remove_range::<&[u8]>((low, high), options)?
+            }
+            (_, Some(table), Removed::Prefix(prefix)) => table.remove_prefix(prefix, options)?,
+            _ => {
+                return Err(Failure::invalid(
+                    "a hash table has no order of keys, so no ranges to remove; delete its keys one by one, or \
+                     drop it",
+                ));
+            }
+        })
     })
 }
 

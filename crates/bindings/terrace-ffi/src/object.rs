@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use terrace::{
-    Batch, Database, Follower, IndexHandle, Loader, Map, Snapshot, SnapshotMap, Transaction,
+    Batch, Changes, Database, Follower, IndexHandle, Loader, Map, Snapshot, SnapshotMap,
+    Transaction,
 };
 use terrace_base::sync::Mutex;
 
@@ -21,6 +22,7 @@ pub enum Object {
     SnapshotMap(SnapshotMap),
     Batch(Mutex<Option<Batch>>),
     Cursor(Box<Mutex<Cursor>>),
+    Changes(Box<Mutex<Changes>>),
     Transaction(Box<Mutex<Option<Transaction>>>, Access),
     Loader(Box<Mutex<Option<Loader>>>),
     Follower(Mutex<Option<Follower>>),

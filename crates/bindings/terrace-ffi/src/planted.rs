@@ -14,6 +14,8 @@ pub enum Fault {
     WindowSkips,
     /// Every failure is of one kind.
     ErrorKindLost,
+    /// The last change of a commit does not cross.
+    ChangeLost,
 }
 
 terrace_base::faults_of_threads!(feature = "planted-faults", Fault);

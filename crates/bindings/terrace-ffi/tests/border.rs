@@ -14,6 +14,9 @@ use terrace_ffi::{
     transaction,
 };
 
+#[path = "border/feed.rs"]
+mod feed;
+
 fn options() -> Options {
     Options::new().memory(16 << 20)
 }

@@ -353,6 +353,40 @@ public final class Database extends Handle {
         return new Snapshot(Native.snapshot(handle, Math.max(0, age.toMillis())));
     }
 
+    /**
+     * Every commit from now on.
+     *
+     * @return a reader, which has to be closed
+     */
+    public Changes changes() {
+        return changes(ChangesOptions.defaults());
+    }
+
+    /**
+     * Every commit from now on, or from a place on that an earlier reading came to: for who keeps something beside the database.
+     * What structures without log hold is not in it. For a place to hold over a restart, or where a reader is away for long, say
+     * {@link Options#keepChanges}.
+     *
+     * @param options from where, and how long
+     * @return a reader, which has to be closed
+     * @throws TerraceException {@code CHANGES_GONE} if the log from that place on is not there any more: begin anew with {@link
+     *     #changesWithSnapshot}
+     */
+    public Changes changes(ChangesOptions options) {
+        return Changes.of(this, options);
+    }
+
+    /**
+     * To begin: everything as it is now, as {@link Changes#snapshot()}, and every commit from there on. No commit is in both,
+     * and none in neither.
+     *
+     * @param options how long; a place in it counts for nothing
+     * @return a reader, which has to be closed
+     */
+    public Changes changesWithSnapshot(ChangesOptions options) {
+        return Changes.withSnapshot(this, options);
+    }
+
     /** Waits until all that was written before is on the disk. */
     public void sync() {
         Native.sync(handle);

@@ -36,7 +36,7 @@ final class Native {
     /** The words for kinds of errors, one a line. */
     static native byte[] kinds();
 
-    static native long open(byte[] path, long memory, int pageSize, long logLimit, int flags, int durability);
+    static native long open(byte[] path, long memory, int pageSize, long logLimit, long keepChanges, int flags, int durability);
 
     /** Closes the database, with all that belongs to it. Twice is nothing. */
     static native void close(long database);
@@ -45,6 +45,7 @@ final class Native {
     static final int CURSOR = 0;
     static final int SNAPSHOT = 1;
     static final int LOADER = 2;
+    static final int CHANGES = 5;
 
     /** Gives back a handle. Twice is nothing. */
     static native void release(long handle, int what);
@@ -105,6 +106,22 @@ final class Native {
 
     /** Changes as {@link WriteBatch} encodes them; {@code maps} are what its numbers mean. */
     static native void write(long database, long[] maps, int count, byte[] batch, int length, int durability);
+
+    /** Bounds as those of {@link #range}. How many there were. */
+    static native long removeRange(long map, byte[] from, byte[] to, int flags, int durability);
+
+    // ---- changes
+
+    /** From a place on, or from now if it is null; a negative time is the default, the greatest never. */
+    static native long changes(long database, byte[] from, long syncEveryMillis, boolean untilNow);
+
+    /** Two handles of eight bytes, little-endian: that of the changes, that of the snapshot. */
+    static native byte[] changesWithSnapshot(long database, long syncEveryMillis, boolean untilNow);
+
+    /** As {@link Commit} takes it apart; nothing in it if there is none yet, null if there is none any more. */
+    static native byte[] nextCommit(long changes, long mostMillis);
+
+    static native byte[] changesPlace(long changes);
 
     // ---- loading
 

@@ -14,13 +14,15 @@ public final class Options {
     final long memory;
     final int pageSize;
     final long logLimit;
+    final long keepChanges;
     final int flags;
     final Durability durability;
 
-    private Options(long memory, int pageSize, long logLimit, int flags, Durability durability) {
+    private Options(long memory, int pageSize, long logLimit, long keepChanges, int flags, Durability durability) {
         this.memory = memory;
         this.pageSize = pageSize;
         this.logLimit = logLimit;
+        this.keepChanges = keepChanges;
         this.flags = flags;
         this.durability = durability;
     }
@@ -32,7 +34,7 @@ public final class Options {
      * @return the defaults
      */
     public static Options defaults() {
-        return new Options(-1, 0, -1, Native.CREATE | Native.DIRECT, Durability.BUFFERED);
+        return new Options(-1, 0, -1, -1, Native.CREATE | Native.DIRECT, Durability.BUFFERED);
     }
 
     /**
@@ -45,7 +47,7 @@ public final class Options {
         if (bytes < 0) {
             throw new IllegalArgumentException("the memory of a database is a number of bytes, not " + bytes);
         }
-        return new Options(bytes, 0, -1, Native.CREATE | Native.DIRECT, Durability.BUFFERED);
+        return new Options(bytes, 0, -1, -1, Native.CREATE | Native.DIRECT, Durability.BUFFERED);
     }
 
     /**
@@ -82,7 +84,7 @@ public final class Options {
      * @return options with it
      */
     public Options pageSize(int bytes) {
-        return new Options(memory, bytes, logLimit, flags, durability);
+        return new Options(memory, bytes, logLimit, keepChanges, flags, durability);
     }
 
     /**
@@ -93,7 +95,18 @@ public final class Options {
      * @return options with it
      */
     public Options logLimit(long bytes) {
-        return new Options(memory, pageSize, bytes, flags, durability);
+        return new Options(memory, pageSize, bytes, keepChanges, flags, durability);
+    }
+
+    /**
+     * How much log stays behind checkpoints for who reads the {@link Database#changes changes} and is away; none, if nothing is
+     * said. On a full disk it is given up before a write fails.
+     *
+     * @param bytes how much
+     * @return options with it
+     */
+    public Options keepChanges(long bytes) {
+        return new Options(memory, pageSize, logLimit, bytes, flags, durability);
     }
 
     /**
@@ -103,7 +116,7 @@ public final class Options {
      * @return options with it
      */
     public Options durability(Durability durability) {
-        return new Options(memory, pageSize, logLimit, flags, durability);
+        return new Options(memory, pageSize, logLimit, keepChanges, flags, durability);
     }
 
     /**
@@ -141,6 +154,6 @@ public final class Options {
     }
 
     private Options with(int flag, boolean on) {
-        return new Options(memory, pageSize, logLimit, on ? flags | flag : flags & ~flag, durability);
+        return new Options(memory, pageSize, logLimit, keepChanges, on ? flags | flag : flags & ~flag, durability);
     }
 }

@@ -17,9 +17,6 @@ import java.util.TreeMap;
 /** Ordered records, or a range of them, as a map. It keeps nothing: every call goes to the engine. */
 final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableMap<byte[], byte[]> {
     private static final Comparator<byte[]> ORDER = Arrays::compareUnsigned;
-    /** What {@link #clear} deletes at once: changes and bytes that hold nobody else up. */
-    private static final int GROUP_CHANGES = 10_000;
-    private static final int GROUP_BYTES = 4 << 20;
 
     private final Records records;
     private final byte[] low;
@@ -186,17 +183,8 @@ final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableM
 
     @Override
     public void clear() {
-        Structure structure = writable();
-        try (WriteBatch batch = structure.database().batch(); Cursor cursor = cursor(null, true, null, true, false)) {
-            while (cursor.next()) {
-                batch.delete(structure, cursor.key());
-                if (batch.size() >= GROUP_CHANGES || batch.bytes() >= GROUP_BYTES) {
-                    structure.database().write(batch);
-                    batch.clear();
-                }
-            }
-            structure.database().write(batch);
-        }
+        int flags = Records.flags(low, !lowIncluded, high, highIncluded, false);
+        Native.removeRange(writable().handle, low, high, flags, Durability.number(null));
     }
 
     @Override

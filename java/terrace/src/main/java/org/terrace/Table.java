@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** Rows by a primary key, with indexes that change with them. */
-public final class Table extends Structure implements OrderedRecords {
+public final class Table extends Structure implements OrderedStructure {
     Table(Database database, long handle) {
         super(database, handle);
     }

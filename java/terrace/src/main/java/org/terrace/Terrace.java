@@ -17,7 +17,7 @@ public final class Terrace {
      */
     public static Database open(Path folder, Options options) {
         return new Database(folder, Native.open(Utf8.of(folder), options.memory, options.pageSize, options.logLimit,
-            options.flags, options.durability.ordinal()));
+            options.keepChanges, options.flags, options.durability.ordinal()));
     }
 
     /**

@@ -1,7 +1,7 @@
 package org.terrace;
 
 /** An ordered map. */
-public final class Tree extends Structure implements OrderedRecords {
+public final class Tree extends Structure implements OrderedStructure {
     Tree(Database database, long handle) {
         super(database, handle);
     }

@@ -96,6 +96,7 @@ class WindowTest {
         // Time goes on where it was: what was too late stays so.
         reopen();
         store.put(k("a"), b("4"), 1000);
+        assertEquals(0, store.approximateNumUncommittedBytes());
         assertNull(store.fetch(k("a"), 1000));
         assertEquals(List.of("a@70000=2", "a@185000=3"), all(store.all()));
         assertEquals("2", s(store.fetch(k("a"), 70_000)));
