@@ -2,7 +2,7 @@
 
 use crate::common::{SHAPES, create, named, tiny};
 use terrace::{
-    CompactOptions, Database, Durability, Error, Map, MapOptions, Options, Rate, Tiers, Tree,
+    CompactOptions, Database, Durability, Error, Kind, Map, MapOptions, Options, Rate, Tiers, Tree,
     TreeOptions,
 };
 use terrace_sim::SimDisk;
@@ -18,6 +18,19 @@ fn key(i: u32) -> Vec<u8> {
     let mut key = i.to_be_bytes().to_vec();
     key.resize(100, 7);
     key
+}
+
+/// Records that are loaded into what is to fill up: nearly as many as there is room for.
+fn loaded(kind: Kind) -> u32 {
+    match kind {
+        Kind::Lsm => 46_000,
+        _ => 33_000,
+    }
+}
+
+/// The keys of numbers that follow each other lie far apart.
+fn in_no_order(i: u32) -> Vec<u8> {
+    key(i.wrapping_mul(0x9E37_79B1))
 }
 
 /// Two tiers, the hot one with room in memory, and as many pages as the memory allows.
@@ -84,22 +97,29 @@ fn deletes_and_compaction_are_a_way_out() {
         let disk = SimDisk::new(2);
         let db = Database::open_on(disk.shared(), options()).unwrap();
         let map = create(&db, "map", shape, MapOptions::new()).unwrap();
-        let mut count = 0;
+        // Most of it at once: an LSM-tree that is so much larger than memory takes long over puts.
+        let loaded = loaded(shape.0);
+        let mut keys: Vec<_> = (0..loaded).map(in_no_order).collect();
+        keys.sort_unstable();
+        let mut loader = map.loader().unwrap();
+        keys.iter()
+            .for_each(|key| loader.put(key, &[7; 900]).unwrap());
+        loader.finish().unwrap();
+        let mut count = loaded;
         let full = loop {
-            // In no order.
-            match map.put(key(u32::wrapping_mul(count, 0x9E37_79B1)), [7; 900]) {
+            match map.put(in_no_order(count), [7; 900]) {
                 Ok(()) => count += 1,
                 Err(e) => break e,
             }
         };
+        assert!(count > loaded + 100, "{name}: {count}");
         assert!(
             matches!(full, Error::MemoryTooSmall { .. }),
             "{name}: {full}"
         );
         let before = db.stats().pages.live;
         for i in 0..count {
-            let key = key(i.wrapping_mul(0x9E37_79B1));
-            let refused = map.delete(&key).err();
+            let refused = map.delete(&in_no_order(i)).err();
             assert!(
                 refused.is_none(),
                 "{name}, {i} of {count}: {}",
