@@ -67,12 +67,11 @@ impl Heap {
         if !pid.is_none() && !self.space.is_current(pid) {
             let thin = |room| class_of(room, self.store.page_bytes()) >= THIN;
             if self.room_of(pid)?.is_some_and(thin) {
-                match self.empty_page(door, pid) {
-                    Err(e @ (Interrupt::Fail(_) | Interrupt::Miss(_) | Interrupt::Conflict)) => {
-                        return Err(e);
-                    }
-                    // There is no room for its rows elsewhere.
-                    _ => (),
+                let emptied = self.empty_page(door, pid);
+                // All else is that there is no room for its rows elsewhere.
+                if let Err(Interrupt::Fail(_) | Interrupt::Miss(_) | Interrupt::Conflict) = emptied
+                {
+                    return emptied;
                 }
             }
         }

@@ -31,12 +31,12 @@ pub struct Records {
 
 type Begin = Box<dyn FnOnce() -> Result<Range> + Send>;
 /// What was read, and what more comes from, if more may come.
-type Read = (VecDeque<Result<Record>>, Option<Range>);
+type Read = (VecDeque<Result<Record>>, Option<Box<Range>>);
 
 enum Source {
     /// Nothing was read yet.
     Begin(Begin),
-    Rest(Range),
+    Rest(Box<Range>),
     Reading(Pin<Box<dyn Future<Output = Result<Read>> + Send>>),
     Ended,
 }
@@ -66,7 +66,7 @@ impl Records {
             let mut reading = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::Ended => return Poll::Ready(None),
                 Source::Reading(reading) => reading,
-                Source::Begin(begin) => self.reading(begin),
+                Source::Begin(begin) => self.reading(|| begin().map(Box::new)),
                 Source::Rest(range) => self.reading(|| Ok(range)),
             };
             let read = match reading.as_mut().poll(context) {
@@ -88,7 +88,7 @@ impl Records {
 
     fn reading(
         &self,
-        begin: impl FnOnce() -> Result<Range> + Send + 'static,
+        begin: impl FnOnce() -> Result<Box<Range>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<Read>> + Send>> {
         let pool = self.pool.clone();
         Box::pin(async move { pool.run(|| begin().map(read)).await? })
@@ -96,7 +96,7 @@ impl Records {
 }
 
 /// The next records of a range.
-fn read(mut range: Range) -> Read {
+fn read(mut range: Box<Range>) -> Read {
     let (mut records, mut bytes) = (VecDeque::new(), 0);
     while records.len() < MOST_RECORDS && bytes < MOST_BYTES {
         match range.next() {

@@ -103,7 +103,7 @@ fn deletes_and_compaction_are_a_way_out() {
         keys.sort_unstable();
         let mut loader = map.loader().unwrap();
         keys.iter()
-            .for_each(|key| loader.put(key, &[7; 900]).unwrap());
+            .for_each(|key| loader.put(key, [7; 900]).unwrap());
         loader.finish().unwrap();
         let mut count = loaded;
         let full = loop {
@@ -119,7 +119,7 @@ fn deletes_and_compaction_are_a_way_out() {
         );
         let before = db.stats().pages.live;
         for i in 0..count {
-            let refused = map.delete(&in_no_order(i)).err();
+            let refused = map.delete(in_no_order(i)).err();
             assert!(
                 refused.is_none(),
                 "{name}, {i} of {count}: {}",
