@@ -37,6 +37,7 @@ mod write;
 pub use follow::Follower;
 pub use follow_options::{FollowOptions, FollowStatus};
 pub use options::{BackupOptions, BackupReport};
+pub use place::forget_mark;
 pub use prune::{Keep, PruneReport, prune_backup, prune_backup_on};
 pub use report::BackupVerifyReport;
 pub use restore::{RestoreOptions, RestoreReport, restore, restore_on};
