@@ -30,12 +30,12 @@ pub struct DemoArgs {
           value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub seconds: u64,
 
-    /// How many people have a profile, of about 110 bytes
-    #[arg(long, value_name = "N", default_value = "1500k", value_parser = parse_count)]
+    /// How many people have a profile, of about 100 bytes
+    #[arg(long, value_name = "N", default_value = "1200k", value_parser = parse_count)]
     pub people: u64,
 
     /// Memory of each store, for everything
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
     pub memory: Size,
 
     /// How many visits there are

@@ -122,7 +122,7 @@ pub fn table(all: &[Outcome]) -> String {
             text += &format!("{:>12}", figure.map_or(UNKNOWN.into(), line.shown));
         }
         let note = note(&figures, line.fewer);
-        text += &format!("   {note}").trim_end().to_owned();
+        text += format!("   {note}").trim_end();
         text += "\n";
     }
     let done = |o: &Outcome| o.groups as f64 / o.of_groups.max(1) as f64 * 100.0;
