@@ -338,7 +338,7 @@ fn recover(
     remove_loads(&*disk)?;
     #[cfg(feature = "backup")]
     if !is_restored {
-        crate::backup::forget_mark(&*disk);
+        crate::backup::place::forget_mark(&*disk);
     }
     let opening = Opening {
         created: false,

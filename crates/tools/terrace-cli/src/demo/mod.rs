@@ -151,14 +151,18 @@ impl<'a> Demo<'a> {
     fn show(&self, folder: &Folder) -> Result<()> {
         let args = self.args;
         let (data, memory) = (self.data_bytes(), args.memory.0);
+        let part = memory as f64 / data as f64 * 100.0;
+        let little = if part > 50.0 {
+            "\nThat is a lot for so little data: more people show what the memory is used for."
+        } else {
+            ""
+        };
         self.say(&format!(
-            "{} profiles of people, {}, in a store that has {} of memory for everything: {:.0} % of that.\n\
-             {}\n\
-             A visit reads a profile; every second one counts itself there.",
+            "{} profiles of people, {}, in a store that has {} of memory for everything: {part:.0} % of \
+             that.{little}\n{}\nA visit reads a profile; every second one counts itself there.",
             number(args.people as f64),
             bytes(data),
             bytes(memory),
-            memory as f64 / data as f64 * 100.0,
             args.spread.story(),
         ))?;
 
