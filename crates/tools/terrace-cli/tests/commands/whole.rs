@@ -635,7 +635,7 @@ fn the_demonstration_says_what_it_takes() {
         (["--visits", "10"], "--visits"),
         (["--seconds", "0"], "--seconds"),
     ] {
-        dir.run(&[&["demo"], &args[..]].concat()).fails(&[said]);
+        dir.run(&[&["demo"][..], &args].concat()).fails(&[said]);
     }
     assert!(!dir.0.join("terrace-demo").exists());
 }
