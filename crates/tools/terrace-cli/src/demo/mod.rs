@@ -131,11 +131,17 @@ impl<'a> Demo<'a> {
         }
     }
 
-    /// The part of the time that is left, in hundredths.
-    fn left(&self, part: u32) -> Duration {
-        let all = Duration::from_secs(self.args.seconds);
-        let left = all.saturating_sub(self.began.elapsed()) * part / 100;
-        left.max(Duration::from_secs(1))
+    /// What is left of the time.
+    fn left(&self) -> Duration {
+        Duration::from_secs(self.args.seconds).saturating_sub(self.began.elapsed())
+    }
+
+    /// The time for the visits of the next of so many stores that are left, each of which takes so long for loading
+    /// and checking.
+    fn share(&self, beside: Duration, stores: u32) -> Duration {
+        // Others load more slowly than two tiers, by whose time this is judged.
+        let beside = beside * stores * 3 / 2;
+        (self.left().saturating_sub(beside) / stores).max(Duration::from_secs(1))
     }
 
     fn data_bytes(&self) -> u64 {
@@ -173,7 +179,7 @@ impl<'a> Demo<'a> {
             threads: self.threads,
             groups: args.visits / GROUP,
             // The other runs are slower, and are to do the same: they get more of the time.
-            time: self.left(25),
+            time: (self.left() / 4).max(Duration::from_secs(1)),
             quiet: args.json,
         };
         let two = self.measured(folder, folder::TWO, two, || {
@@ -182,17 +188,22 @@ impl<'a> Demo<'a> {
             Ok(ours)
         })?;
         let groups = two.groups;
+        let beside = self
+            .began
+            .elapsed()
+            .saturating_sub(Duration::from_secs_f64(two.seconds));
+        let stores = if cfg!(feature = "peers-demo") { 2 } else { 1 };
         let one = Visits {
             name: "one tier",
             threads: self.threads,
             groups,
-            time: self.left(if cfg!(feature = "peers-demo") { 45 } else { 85 }),
+            time: self.share(beside, stores),
             quiet: args.json,
         };
         let path = folder.path.join(folder::ONE);
         let one = self.measured(folder, folder::ONE, one, || Ours::create(&path, 1, memory))?;
         let mut all = vec![two, one];
-        self.peers(folder, groups, &mut all)?;
+        self.peers(folder, (groups, beside), &mut all)?;
 
         let counts = Counts::of(&self.people, groups)?;
         let top = counts.top(&self.people);
@@ -276,12 +287,17 @@ impl<'a> Demo<'a> {
     }
 
     #[cfg(feature = "peers-demo")]
-    fn peers(&self, folder: &Folder, groups: u64, all: &mut Vec<Outcome>) -> Result<()> {
+    fn peers(
+        &self,
+        folder: &Folder,
+        (groups, beside): (u64, Duration),
+        all: &mut Vec<Outcome>,
+    ) -> Result<()> {
         let visits = Visits {
             name: redb::NAME,
             threads: self.threads,
             groups,
-            time: self.left(85),
+            time: self.share(beside, 1),
             quiet: self.args.json,
         };
         let path = folder.path.join(folder::OTHER);
@@ -291,7 +307,7 @@ impl<'a> Demo<'a> {
     }
 
     #[cfg(not(feature = "peers-demo"))]
-    fn peers(&self, _: &Folder, _: u64, _: &mut Vec<Outcome>) -> Result<()> {
+    fn peers(&self, _: &Folder, _: (u64, Duration), _: &mut Vec<Outcome>) -> Result<()> {
         Ok(())
     }
 
