@@ -9,9 +9,13 @@ use pyo3::types::PyType;
 use terrace::Durability;
 
 use crate::data::owned;
+use crate::long::Long;
 use crate::map::{Map, durability};
 use crate::merge::Merge;
 use crate::shared::Slot;
+
+/// A batch of more changes may wait so often for the disk that Ctrl-C is to be heard meanwhile.
+const LONG: usize = 256;
 
 /// A change that is to be made.
 struct Change {
@@ -98,8 +102,12 @@ impl Batch {
             .map(|change| change.map.take_clone())
             .collect::<PyResult<Vec<_>>>()?;
         let durability = self.durability;
-        self.db.with_clone(py, move |db| {
+        let is_long = changes.len() > LONG;
+        let long = Long::new(None, None);
+        let cancel = long.cancel.clone();
+        let write = move |db: terrace::Database| {
             let mut batch = db.batch();
+            batch.cancel(&cancel);
             for (change, map) in changes.iter().zip(&maps) {
                 match &change.to {
                     To::Put(value) => batch.put(map, &change.key, value),
@@ -109,7 +117,11 @@ impl Batch {
             }
             drop(maps);
             db.write(batch, durability)
-        })
+        };
+        match is_long {
+            true => long.run_with(py, &self.db, write),
+            false => self.db.with_clone(py, write),
+        }
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -500,7 +500,10 @@ impl Database {
 
     /// What is wrong, one line each.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.slot.with_clone(py, |db| Ok(db.verify()?.problems))
+        let long = Long::new(None, None);
+        long.run_with(py, &self.slot, |db| {
+            Ok(db.verify_until(&long.cancel, |_| ())?.problems)
+        })
     }
 
     /// The figures as JSON.

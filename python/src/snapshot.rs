@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 
 use crate::data::{data, owned};
 use crate::iterate::{Entries, Of, View, What, either_way};
+use crate::long::Long;
 use crate::map::{bounds, kind_name};
 use crate::shared::{Shared, Slot};
 use crate::table::{Index, indexes};
@@ -64,8 +65,10 @@ impl Snapshot {
 
     /// What is wrong, one line each.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.slot
-            .with_clone(py, |snapshot| Ok(snapshot.verify()?.problems))
+        let long = Long::new(None, None);
+        long.run_with(py, &self.slot, |snapshot| {
+            Ok(snapshot.verify_until(&long.cancel, |_| ())?.problems)
+        })
     }
 
     /// Gives it back. Twice is nothing.

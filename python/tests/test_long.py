@@ -73,6 +73,15 @@ def test_signals_are_heard_before_a_call_is_done(db, tmp_path, alarm):
         alarm()
         with pytest.raises(Heard):
             call()
+    # Of a batch nothing is written then.
+    tree.clear()
+    batch = db.batch()
+    for key, value in RECORDS:
+        batch.put(tree, key, value[:10])
+    alarm()
+    with pytest.raises(Heard):
+        batch.write()
+    assert tree.is_empty()
     assert db.verify() == []
     db.backup(tmp_path / "set", rate="fast")
 

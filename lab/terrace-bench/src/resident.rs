@@ -1,5 +1,5 @@
-//! How much memory this process really has, and how long it was on a processor: what the kernel says, not what
-//! anybody believes.
+//! How much memory this process really has, how long it was on a processor, and what it read and wrote: what the
+//! kernel says, not what anybody believes.
 
 use std::fs;
 
@@ -23,6 +23,20 @@ pub fn reset_peak() -> bool {
 /// `/proc`. In steps of ten milliseconds.
 pub fn processor_us() -> Option<u64> {
     parse_stat(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// Bytes that this process had read from devices and written to them so far, also those that only its cache in the
+/// operating system asked for; `None` where there is no `/proc`. Devices that are memory count nothing.
+pub fn device_bytes() -> Option<[u64; 2]> {
+    parse_io(&fs::read_to_string("/proc/self/io").ok()?)
+}
+
+fn parse_io(io: &str) -> Option<[u64; 2]> {
+    let field = |name| {
+        let value = io.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    };
+    Some([field("read_bytes:")?, field("write_bytes:")?])
 }
 
 /// A tick of the figures in `/proc/self/stat`: the kernel says a hundredth of a second to every process.
@@ -62,6 +76,13 @@ mod tests {
         assert_eq!(parse(status, "VmHWM:"), Some(2048 * 1024));
         assert_eq!(parse(status, "VmSwap:"), None);
         assert_eq!(parse("VmRSS:\tmuch kB\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn reads_the_bytes_of_the_kernel() {
+        let io = "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
+        assert_eq!(parse_io(io), Some([4096, 8192]));
+        assert_eq!(parse_io("read_bytes: 4096\n"), None);
     }
 
     #[test]

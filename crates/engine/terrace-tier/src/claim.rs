@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::thread_number;
 
-use crate::fault::{Fault, Point, planted, reached};
+use crate::fault::{Fault, Point, lasting, planted, reached};
 
 /// See the module's text.
 pub struct Claim {
@@ -33,7 +33,7 @@ impl Claim {
     pub fn new(most: Duration) -> Arc<Claim> {
         Arc::new(Claim {
             owner: thread_number(),
-            until: Instant::now() + most,
+            until: Instant::now() + lasting(most),
             ended: Mutex::new(false),
             changed: Condvar::default(),
         })

@@ -130,7 +130,31 @@ pub enum Point {
     Told,
     /// Somebody waits for what another one claims; nothing is held.
     HeldUp,
+    /// A structure with one tier has made one change of a batch; the locks of all its records are held.
+    Applied,
 }
 
 terrace_base::faults_of_threads!(feature = "planted-faults", Fault);
 terrace_base::points_of_threads!(feature = "planted-faults", Point);
+
+#[cfg(feature = "planted-faults")]
+std::thread_local! {
+    static LASTING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// No fault: what this thread claims lasts for a minute, so that a test does not depend on how soon the thread is
+/// on a processor again.
+#[cfg(feature = "planted-faults")]
+pub fn let_claims_last(lasting: bool) {
+    LASTING.with(|is| is.set(lasting));
+}
+
+/// How long a claim of this length lasts.
+#[inline(always)]
+pub(crate) fn lasting(most: std::time::Duration) -> std::time::Duration {
+    #[cfg(feature = "planted-faults")]
+    if LASTING.with(std::cell::Cell::get) {
+        return std::time::Duration::from_secs(60);
+    }
+    most
+}

@@ -26,17 +26,18 @@ pub(crate) fn note_put<M: Tier>(method: &M, run: &Window, which: &[usize]) {
 
 /// Before changes that are made together, inside the gate: what is left behind there is done the next time.
 /// `bytes` are those of a change, or 0 where that is not known.
-/// A full disk is met at the door.
+/// A full disk is met at the door. `waits` are those of each change.
 pub(crate) fn catch_up_for_many<M: Tier>(
     context: &TierContext,
     method: &M,
     bytes: usize,
+    waits: &mut Waits,
 ) -> Result<()> {
     if !M::BLIND {
         return Ok(());
     }
     method.slow_down(bytes);
-    match method.catch_up(Space::Ordinary, &mut Waits::of_a_change()) {
+    match method.catch_up(Space::Ordinary, waits) {
         Err(e) if e.is_no_room() => Ok(()),
         Err(e) => Err(e),
         Ok(is_due) => {

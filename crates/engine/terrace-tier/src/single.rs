@@ -16,6 +16,7 @@ use crate::Version;
 use crate::context::{TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::events::TierStats;
+use crate::fault::{Point, reached};
 use crate::hot_tiers::Merging;
 use crate::method::{
     bytes_of, catch_up_for_many, clear_step, compact_step, compact_stored_step, note_put,
@@ -247,7 +248,7 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        catch_up_for_many(&self.context, &self.method, 0)?;
+        catch_up_for_many(&self.context, &self.method, 0, &mut Waits::of_a_change())?;
         let mut place = Vec::new();
         loop {
             let reached = self
@@ -272,14 +273,19 @@ impl<M: Tier> Structure for Single<M> {
             match self.apply(door, key, value, &|| true, &mut || ()) {
                 Ok(Changed {
                     chains: [old, _], ..
-                }) => return free_inside(store, door, old),
+                }) => {
+                    free_inside(store, door, old)?;
+                    reached(Point::Applied);
+                    return Ok(());
+                }
                 Err(interrupt) => self.settle(interrupt)?,
             }
         }
     }
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
-        catch_up_for_many(&self.context, &self.method, bytes_of(run))?;
+        let mut waits = Waits::of_a_change();
+        catch_up_for_many(&self.context, &self.method, bytes_of(run), &mut waits)?;
         let mut misses = most_misses(run);
         reach(&self.method, run, run.len(), &mut misses, |interrupt| {
             self.settle(interrupt)

@@ -112,7 +112,7 @@ impl Log {
         if seal_first {
             seal(&options, &last, &mut end)?;
         }
-        let retained = retained(&*disk, &options, &numbers, at.segment())?;
+        let retained = retained(&*disk, &options, &numbers, at.segment());
         let first = retained.keys().next().copied().unwrap_or(at.segment());
         let gone = numbers
             .iter()
@@ -162,14 +162,15 @@ fn retained(
     options: &LogOptions,
     numbers: &[u32],
     cut: u32,
-) -> Result<BTreeMap<u32, Older>> {
+) -> BTreeMap<u32, Older> {
     let (mut retained, mut left) = (BTreeMap::new(), options.retained_bytes);
     for number in (0..cut).rev() {
         // What is of no use to a reader is none, and neither is what lies before it.
         if left == 0 || !numbers.contains(&number) {
             break;
         }
-        let Some(segment) = Segment::open(disk, options, number)? else {
+        // Nor is what cannot be read: the database needs none of them.
+        let Ok(Some(segment)) = Segment::open(disk, options, number) else {
             break;
         };
         if !segment.complete || segment.bytes > left {
@@ -179,7 +180,7 @@ fn retained(
         let (end, bytes) = (segment.bytes, segment.bytes);
         retained.insert(number, Older { end, bytes });
     }
-    Ok(retained)
+    retained
 }
 
 /// Opens the segments from `first` on; those without a valid header are left out.

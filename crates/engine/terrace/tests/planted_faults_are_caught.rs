@@ -7,7 +7,7 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::chains::chains;
 use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
@@ -197,37 +197,35 @@ fn counting_meanwhile() {
     }
 }
 
-/// Batches overrule a change of their own, which nobody may see.
+/// A batch overrules a change of its own, which nobody may see: another thread looks after each of its changes.
 fn overruling() {
+    use terrace_tier::fault::{Point, hook};
     let (disk, options) = threads();
     let db = Database::open_on(disk.shared(), options).unwrap();
     let tree = db
         .create_tree("t", TreeOptions::new().tiers(Tiers::One))
         .unwrap();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut seen = false;
-            while !done.load(Ordering::Relaxed) {
-                seen |= tree
-                    .get("k")
-                    .unwrap()
-                    .is_some_and(|value| value == b"hidden");
-            }
-            seen
-        });
-        for _ in 0..20_000 {
-            let mut batch = db.batch();
-            batch.put(&tree, "k", "hidden");
-            for i in 0..5u8 {
-                batch.put(&tree, [i], [i]);
-            }
-            batch.put(&tree, "k", "seen");
-            db.write(batch, Durability::Buffered).unwrap();
+    let mut batch = db.batch();
+    batch.put(&tree, "k", "hidden");
+    for i in 0..5u8 {
+        batch.put(&tree, [i], [i]);
+    }
+    batch.put(&tree, "k", "seen");
+    let (seen, looked) = (Arc::new(Mutex::new(Vec::new())), tree.clone());
+    let all = seen.clone();
+    hook(Some(Box::new(move |point| {
+        if point == Point::Applied {
+            let look = || looked.get("k").unwrap();
+            let found = std::thread::scope(|scope| scope.spawn(look).join());
+            all.lock().unwrap().push(found.unwrap());
         }
-        done.store(true, Ordering::Relaxed);
-        assert!(!reader.join().unwrap(), "an overruled value was seen");
-    });
+    })));
+    db.write(batch, Durability::Buffered).unwrap();
+    hook(None);
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    assert!(seen.len() >= 6, "{seen:?}");
+    let is_hidden = |value: &Option<Vec<u8>>| value.as_deref() == Some(b"hidden");
+    assert!(!seen.iter().any(is_hidden), "an overruled value was seen");
 }
 
 /// Cuts the power at many calls of the making of an index.

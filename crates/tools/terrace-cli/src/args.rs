@@ -26,7 +26,7 @@ pub use backup::{
     BackupVerifyArgs, CompactArgs, MarkArgs, RestoreArgs, rate_of,
 };
 pub use bench::*;
-pub use demo::DemoArgs;
+pub use demo::{DemoArgs, Spread};
 pub use doctor::DatabaseDoctorArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
@@ -108,7 +108,7 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Measure throughput, latency, page reads and memory under standard workloads
     Bench(Box<BenchArgs>),
-    /// Count the words of real text in a fifth of the memory, with two tiers, with one, and in redb
+    /// See what it is for: few of many profiles are used, in little memory, with two tiers and with one
     Demo(DemoArgs),
     /// Serve a database to any client of Redis, on data larger than memory
     Serve(Box<ServeArgs>),

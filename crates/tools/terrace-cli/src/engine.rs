@@ -670,15 +670,6 @@ impl Tree {
             reverse,
         })
     }
-
-    /// [`Tree::scan`] over keys that begin so.
-    pub fn prefix(&self, prefix: &[u8], reverse: bool) -> Result<Entries> {
-        self.scan(&KeyRange {
-            prefix: Some(prefix.to_vec()),
-            reverse,
-            ..KeyRange::default()
-        })
-    }
 }
 
 fn either_way(

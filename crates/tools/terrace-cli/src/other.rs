@@ -1,6 +1,6 @@
 //! A database that another process has open: what can be asked of it there.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Instant;
@@ -63,9 +63,9 @@ impl Other {
             Ok(control) => control,
             // Nobody listens there.
             Err(terrace::Error::Invalid { .. }) => return Ok(None),
-            Err(error) => return Err(anyhow::Error::new(error).context(ASKED)),
+            Err(error) => return Err(asked(error)),
         };
-        control.version().context(ASKED)?;
+        control.version().map_err(asked)?;
         Ok(Some(Other(control)))
     }
 
@@ -77,17 +77,17 @@ impl Other {
 
     /// Statistics for people.
     pub fn stats_text(&mut self) -> Result<String> {
-        Ok(self.0.survey().context(ASKED)?.to_string())
+        Ok(self.0.survey().map_err(asked)?.to_string())
     }
 
     /// Statistics for programs.
     pub fn stats_json(&mut self) -> Result<Value> {
-        Ok(serde_json::to_value(self.0.survey().context(ASKED)?)?)
+        Ok(serde_json::to_value(self.0.survey().map_err(asked)?)?)
     }
 
     /// Checks everything; `progress` hears how far it has come.
     pub fn verify(&mut self, progress: impl FnMut(Progress)) -> Result<Verified> {
-        Verified::of(&self.0.verify(progress).context(ASKED)?)
+        Verified::of(&self.0.verify(progress).map_err(asked)?)
     }
 
     /// Adds a point to the backup set in a folder.
@@ -101,7 +101,7 @@ impl Other {
         // That process may be in another folder.
         let set = std::path::absolute(set)?;
         let made = self.0.backup(set, full, rate, mark, progress);
-        made.context(ASKED)
+        made.map_err(asked)
     }
 
     /// Has the log copied to a backup set until the database is closed.
@@ -111,23 +111,23 @@ impl Other {
         options: &terrace::FollowOptions,
     ) -> Result<terrace::FollowStatus> {
         let set = std::path::absolute(set)?;
-        self.0.follow(set, options).context(ASKED)
+        self.0.follow(set, options).map_err(asked)
     }
 
     /// Ends that.
     pub fn stop_following(&mut self, set: &Path) -> Result<terrace::FollowStatus> {
         let set = std::path::absolute(set)?;
-        self.0.stop_following(set).context(ASKED)
+        self.0.stop_following(set).map_err(asked)
     }
 
     /// All that is followed to.
     pub fn following(&mut self) -> Result<Vec<terrace::FollowStatus>> {
-        Ok(self.0.stats().context(ASKED)?.following)
+        Ok(self.0.stats().map_err(asked)?.following)
     }
 
     /// Marks this place in the order of changes.
     pub fn mark(&mut self, name: &str) -> Result<terrace::Mark> {
-        self.0.mark(name).context(ASKED)
+        self.0.mark(name).map_err(asked)
     }
 
     /// Every commit, from a place on, until `each` wants no more.
@@ -137,7 +137,7 @@ impl Other {
         until_now: bool,
         each: impl FnMut(terrace::CommitLine) -> bool,
     ) -> Result<()> {
-        self.0.changes(from, until_now, each).context(ASKED)
+        self.0.changes(from, until_now, each).map_err(asked)
     }
 
     /// Makes pages full and the file short.
@@ -147,16 +147,51 @@ impl Other {
         rate: Rate,
         progress: impl FnMut(Progress),
     ) -> Result<terrace::CompactReport> {
-        self.0.compact(fill, rate, progress).context(ASKED)
+        self.0.compact(fill, rate, progress).map_err(asked)
     }
 
     /// Makes a checkpoint, and says how many seconds it took.
     pub fn checkpoint(&mut self, progress: impl FnMut(Progress)) -> Result<f64> {
         let began = Instant::now();
-        let _: CheckpointInfo = self.0.checkpoint(progress).context(ASKED)?;
+        let _: CheckpointInfo = self.0.checkpoint(progress).map_err(asked)?;
         Ok(began.elapsed().as_secs_f64())
     }
 }
 
-/// Where it went wrong.
-const ASKED: &str = "cannot ask the process that has the database open";
+/// The error with where it went wrong, unless it says that itself.
+fn asked(error: terrace::Error) -> anyhow::Error {
+    let is_said = error.to_string().contains(OTHER);
+    let error = anyhow::Error::new(error);
+    match is_said {
+        true => error,
+        false => error.context(format!("cannot ask {OTHER}")),
+    }
+}
+
+/// As errors of the store call it.
+const OTHER: &str = "the process that has the database open";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::told_once;
+
+    #[test]
+    fn who_has_it_open_is_said_once() {
+        let broken = std::io::Error::from_raw_os_error(32);
+        for (error, begins) in [
+            (
+                terrace::Error::invalid(format!("{OTHER} refuses: it is busy")),
+                OTHER,
+            ),
+            (
+                terrace::Error::io("reading from", "control", broken),
+                "cannot ask",
+            ),
+        ] {
+            let told = told_once(&asked(error));
+            assert!(told.starts_with(begins), "{told}");
+            assert_eq!(told.matches(OTHER).count(), 1, "{told}");
+        }
+    }
+}

@@ -73,15 +73,20 @@ fn look() -> Look {
     let size = Term::stdout().size_checked();
     let (width, height) = size.map_or(PRINTED, |(rows, columns)| (columns.into(), rows.into()));
     let mut look = Look::plain(width, height);
+    look.unicode = is_unicode();
+    look.colour = console::colors_enabled();
+    look
+}
+
+/// Whether more than ASCII can be shown here.
+pub fn is_unicode() -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .filter_map(|name| std::env::var(name).ok())
         .find(|value| !value.is_empty())
         .unwrap_or_default()
         .to_lowercase();
-    look.unicode = said.contains("utf-8") || said.contains("utf8");
-    look.colour = console::colors_enabled();
-    look
+    said.contains("utf-8") || said.contains("utf8")
 }
 
 /// Draws until somebody ends it.

@@ -173,10 +173,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
-        catch_up_for_many(&self.context, &self.cold, 0)?;
+        // One step for both.
+        let mut waits = Waits::of_a_change();
+        catch_up_for_many(&self.context, &self.cold, 0, &mut waits)?;
         if C::BLIND {
             let hash = hash_of(self.id, key);
-            self.purge_for_change(hash, Space::Ordinary, &mut Waits::of_a_change())?;
+            self.purge_for_change(hash, Space::Ordinary, &mut waits)?;
         }
         // A change touches no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.

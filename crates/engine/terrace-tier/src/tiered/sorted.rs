@@ -8,7 +8,7 @@
 //! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
 //! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
 
-use terrace_access::{Attempt, Door, Interrupt, Sweep, Tier, Touch, Window};
+use terrace_access::{Attempt, Door, Interrupt, Sweep, Tier, Touch, Waits, Window};
 use terrace_base::Result;
 
 use super::Tiered;
@@ -97,7 +97,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// See [`crate::Structure::prefault_run`].
     pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
-        catch_up_for_many(&self.context, &self.cold, bytes_of(run))?;
+        let mut waits = Waits::of_a_change();
+        catch_up_for_many(&self.context, &self.cold, bytes_of(run), &mut waits)?;
         let mut misses = most_misses(run);
         let reached = reach(&self.cold, run, run.len(), &mut misses, |interrupt| {
             self.settle_read(interrupt)

@@ -155,6 +155,18 @@ impl Database {
         self.handle.core.verify(&mut progress, &Cancel::new())
     }
 
+    /// The same, until it is cancelled: then everybody gets on at once.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cancelled`], and as [`Database::verify`].
+    pub fn verify_until(
+        &self,
+        cancel: &Cancel,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<VerifyReport> {
+        self.handle.core.verify(&mut progress, cancel)
+    }
+
     /// Gets back space that is lost: verifies everything, as [`Database::verify`] does, and frees the pages
     /// that belong to nobody. Returns how many there were; the space is free after the next checkpoint.
     ///

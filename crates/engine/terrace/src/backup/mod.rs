@@ -19,7 +19,7 @@ mod maps;
 mod names;
 mod options;
 mod pages;
-mod place;
+pub mod place;
 mod prune;
 mod report;
 mod restore;

@@ -220,6 +220,16 @@ fn beside(to: &Path) -> Result<PathBuf> {
     Ok(to.with_file_name(name))
 }
 
+/// Takes a mark away that lies in a database which is opened: its restore ended with its name, and was cut off then.
+/// Whoever looks at the folder later is not to think that it was made to be deleted.
+pub fn forget_mark(disk: &dyn Disk) {
+    let names = disk.list().unwrap_or_default();
+    if names.iter().any(|name| name == MARK) {
+        // It does the database no harm.
+        let _ = disk.delete(MARK);
+    }
+}
+
 /// Marks a folder that is to be built in, if nothing is there; an error if there is, and no mark, or anything
 /// that no restore has made.
 fn mark(work: &Path, disk: &FileDisk) -> Result<()> {

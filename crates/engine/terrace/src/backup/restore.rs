@@ -418,4 +418,32 @@ mod tests {
             let _ = prune_backup_on(set.shared(), 1);
         }
     }
+
+    /// The same where the roots of a structure are pages that there are not.
+    #[test]
+    fn a_set_whose_structures_have_no_roots_is_an_error() {
+        for (is_hot, none) in [(false, 1000), (true, 1000), (false, 60), (true, 60)] {
+            let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
+            let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+            db.tree("t").unwrap().put("a", "1").unwrap();
+            let core = &db.handle.core;
+            let catalog = core.registry.catalog();
+            let mut entry = catalog.load().unwrap().pop().unwrap();
+            match is_hot {
+                true => entry.roots.hot = Some(PageId(none)),
+                false => entry.roots.cold = PageId(none),
+            }
+            let door = core.store.enter().unwrap();
+            let put = catalog.put(&door, &entry, &mut || ());
+            assert!(put.is_ok());
+            drop(door);
+            db.backup_on(set.shared(), BackupOptions::new()).unwrap();
+            let options = RestoreOptions::new().options(tiny(2));
+            let told = restore_on(set.shared(), SimDisk::new(3).shared(), options).unwrap_err();
+            assert!(
+                told.to_string().contains("the root of t is to be"),
+                "{told}"
+            );
+        }
+    }
 }

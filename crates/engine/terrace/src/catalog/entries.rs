@@ -158,13 +158,14 @@ impl Catalog {
     pub fn load(&self) -> Result<Vec<Entry>> {
         let store = self.tree.store();
         // Who waits for a page that is none waits for ever.
-        if !store.exists(self.root()) {
-            let what = format!(
-                "the root of the catalog is to be {}, which is none",
-                self.root()
-            );
-            return Err(Error::corrupt("data", None, what));
-        }
+        let check = |owner: &str, root: PageId| match store.exists(root) {
+            true => Ok(()),
+            false => {
+                let what = format!("the root of {owner} is to be {root}, which is none");
+                Err(Error::corrupt("data", None, what))
+            }
+        };
+        check("the catalog", self.root())?;
         let (mut entries, mut window, mut from) = (Vec::new(), Window::new(), Vec::new());
         loop {
             while let Err(interrupt) = self.tree.try_window(Edge::From(&from), &mut window) {
@@ -172,7 +173,14 @@ impl Catalog {
             }
             for i in window.lower_bound(&from)..window.len() {
                 let entry = Entry::decode(window.key(i), window.value(i));
-                entries.push(entry.ok_or_else(|| damaged(window.key(i)))?);
+                let entry = entry.ok_or_else(|| damaged(window.key(i)))?;
+                for root in [Some(entry.roots.cold), entry.roots.hot]
+                    .into_iter()
+                    .flatten()
+                {
+                    check(&entry.name, root)?;
+                }
+                entries.push(entry);
             }
             match window.high.take() {
                 Some(high) => from = high,

@@ -268,6 +268,8 @@ fn recover(
     budget: Budget,
     behind: Option<Behind<'_>>,
 ) -> Result<Core> {
+    #[cfg(feature = "backup")]
+    let is_restored = behind.is_some();
     let superblock = PageStore::read_superblock(&*disk)?.newest;
     check_page_size(&options, &superblock)?;
     let cut = cut_of(&superblock)?;
@@ -334,6 +336,10 @@ fn recover(
     // The log has agreed that this is the last checkpoint.
     store.remove_leftovers()?;
     remove_loads(&*disk)?;
+    #[cfg(feature = "backup")]
+    if !is_restored {
+        crate::backup::place::forget_mark(&*disk);
+    }
     let opening = Opening {
         created: false,
         direct_io: None,

@@ -200,7 +200,19 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::verify`].
     pub fn verify_with(&self, progress: impl FnMut(Progress)) -> Result<VerifyReport> {
-        let report = self.db.verify_with(progress)?;
+        self.verify_until(&crate::Cancel::new(), progress)
+    }
+
+    /// The same, until it is cancelled.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cancelled`], and as [`Snapshot::verify`].
+    pub fn verify_until(
+        &self,
+        cancel: &crate::Cancel,
+        progress: impl FnMut(Progress),
+    ) -> Result<VerifyReport> {
+        let report = self.db.verify_until(cancel, progress)?;
         // Nothing is wrong with the database if it could not be read any more.
         self.check()?;
         Ok(report)

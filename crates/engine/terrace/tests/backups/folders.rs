@@ -102,6 +102,24 @@ fn what_is_called_like_an_unfinished_restore_and_is_none_is_left_alone() {
     assert!(has_record(&to) && !other.exists());
 }
 
+/// A restore was cut off between the new name and the end of its mark.
+#[test]
+fn a_mark_that_is_left_in_a_database_goes_when_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    set_in(folder.path());
+    let to = folder.path().join("to.restoring");
+    restore(folder.path().join("set"), &to, to_restore()).unwrap();
+    fs::write(to.join("RESTORING"), "").unwrap();
+    assert!(has_record(&to) && !to.join("RESTORING").exists());
+    // Else the next restore would take it for something of its own, and delete it.
+    let told = restore(
+        folder.path().join("set"),
+        folder.path().join("to"),
+        to_restore(),
+    );
+    assert!(told.is_err() && has_record(&to));
+}
+
 #[test]
 fn a_set_that_is_gone_is_told_and_no_other_begun() {
     let folder = tempfile::tempdir().unwrap();

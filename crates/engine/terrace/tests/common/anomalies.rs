@@ -447,6 +447,7 @@ pub fn who_was_often_too_late_gets_its_turn() {
 /// their first attempt.
 pub fn first_records_are_taken_in_turn() {
     let (db, tree) = database();
+    terrace_tier::fault::let_claims_last(true);
     let (of, on) = (db.clone(), tree.clone());
     let (ask, said) = a_writer(move |_| {
         let taken = of.transaction(|t| t.pop_first(&on)).unwrap();
@@ -462,6 +463,7 @@ pub fn first_records_are_taken_in_turn() {
             Ok::<_, Error>(first)
         })
         .unwrap();
+    terrace_tier::fault::let_claims_last(false);
     assert_eq!(taken.unwrap().0, b"a");
     assert_eq!(said.recv(), Ok(Said::Done));
     assert_eq!(db.stats().transactions.conflicts, 0);

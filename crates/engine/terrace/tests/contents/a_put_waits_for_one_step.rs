@@ -34,6 +34,31 @@ fn a_put_waits_for_one_step_at_most() {
     }
 }
 
+/// Nor does one of a batch, whatever it meets before all of them are made.
+#[test]
+fn a_change_of_a_batch_waits_for_one_step_at_most() {
+    const CHANGES: u64 = 4000;
+    for tiers in [Tiers::One, Tiers::Two] {
+        keep_tops_tiny(true);
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let options = MapOptions::new().tiers(tiers);
+        let map = db.create_map("a", Kind::Lsm, options).unwrap();
+        for i in 0..CHANGES as u32 {
+            let mut batch = db.batch();
+            let key = i.wrapping_mul(2_654_435_761).to_be_bytes();
+            batch.put(&map, key, [i as u8; 400]);
+            db.write(batch, terrace::Durability::Buffered).unwrap();
+        }
+        keep_tops_tiny(false);
+        let stats = db.stats();
+        let lsm = stats.structures.iter().find_map(|s| s.lsm.clone()).unwrap();
+        assert!(lsm.step_waits > 100, "{tiers:?}: {lsm:?}");
+        assert!(lsm.step_waits <= CHANGES, "{tiers:?}: {lsm:?}");
+        assert_eq!(lsm.step_waits_max, 1, "{tiers:?}");
+    }
+}
+
 /// The figure would say so if a put waited for more.
 #[test]
 fn a_put_that_waits_again_and_again_is_seen() {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{all_shapes, tiny};
-use terrace::{Database, Progress, Work};
+use terrace::{Cancel, Database, Durability, Error, Progress, Work};
 use terrace_sim::{Call, HookedDisk, SimDisk, Survival};
 
 /// That this was told of a kind of work, from its beginning to its end.
@@ -56,6 +56,48 @@ fn a_replay_and_a_verification_tell_how_far_they_are() {
     assert_whole(&told, Work::Rows);
     assert!(told.is_sorted_by_key(|p| p.work == Work::Rows), "{told:?}");
     assert_eq!(told[0].total, report.live_pages);
+}
+
+#[test]
+fn a_verification_and_a_batch_end_when_they_are_cancelled() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    fill(&db, 300);
+    let snapshot = db.snapshot().unwrap();
+    // As soon as the first is told, or before.
+    for at_once in [true, false] {
+        let cancel = || {
+            let cancel = Cancel::new();
+            if at_once {
+                cancel.cancel();
+            }
+            cancel
+        };
+        let of_db = cancel();
+        let ended = db.verify_until(&of_db, |_| of_db.cancel());
+        assert!(matches!(ended, Err(Error::Cancelled { .. })), "{ended:?}");
+        let of_snapshot = cancel();
+        let ended = snapshot.verify_until(&of_snapshot, |_| of_snapshot.cancel());
+        assert!(matches!(ended, Err(Error::Cancelled { .. })), "{ended:?}");
+    }
+    let maps = all_shapes(&db).unwrap();
+    let cancel = Cancel::new();
+    let written = || {
+        let mut batch = db.batch();
+        for map in &maps {
+            batch.put(map, "of a batch", "1");
+        }
+        batch.cancel(&cancel);
+        db.write(batch, Durability::Buffered)
+    };
+    cancel.cancel();
+    let ended = written();
+    assert!(matches!(ended, Err(Error::Cancelled { .. })), "{ended:?}");
+    for map in &maps {
+        assert_eq!(map.get("of a batch").unwrap(), None);
+        // The database goes on.
+        map.put("after it", "1").unwrap();
+    }
+    assert!(db.verify().unwrap().is_clean());
 }
 
 #[test]

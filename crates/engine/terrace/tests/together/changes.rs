@@ -8,7 +8,7 @@ use crate::common::changes::{
 };
 use crate::common::{seeds, tiny};
 use terrace::{Cancel, Change, ChangesOptions, Database, Error, Result};
-use terrace_sim::{Rng, SimDisk};
+use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk};
 
 #[test]
 fn a_copy_that_is_fed_by_them_equals_the_database() {
@@ -67,6 +67,36 @@ fn who_is_too_slow_is_told_so_and_nobody_waits_for_him() {
     let gone = seen.next().unwrap().unwrap_err();
     assert!(matches!(gone, Error::ChangesGone { .. }), "{gone}");
     assert!(changes.next().is_none());
+}
+
+/// Who opens the database does not need what is kept: that it cannot be read is told to who reads it.
+#[test]
+fn a_segment_that_is_kept_and_cannot_be_read_hinders_no_opening() {
+    let disk = SimDisk::new(1);
+    let open = |seed| Database::open_on(disk.shared(), tiny(seed).keep_changes(1 << 20));
+    let db = open(1).unwrap();
+    let tree = db.tree("t").unwrap();
+    let mut changes = db.changes(ChangesOptions::new()).unwrap();
+    tree.put("a", "1").unwrap();
+    let place = changes.next().unwrap().unwrap().place();
+    drop(changes);
+    for i in 0..3000u32 {
+        tree.put(format!("{i:04}"), [7; 90]).unwrap();
+    }
+    drop(tree);
+    db.close().unwrap();
+    let names = terrace::Disk::list(&disk).unwrap();
+    let logs = names.iter().filter(|name| name.starts_with("log-"));
+    let oldest = logs.min().unwrap().clone();
+    disk.inject(Injection {
+        file: Some(oldest),
+        forever: true,
+        ..Injection::at(Op::Read, 1, DiskFault::Eio)
+    });
+    let db = open(2).unwrap();
+    assert_eq!(db.tree("t").unwrap().iter().unwrap().count(), 3001);
+    let gone = db.changes(ChangesOptions::new().from(place)).unwrap_err();
+    assert!(matches!(gone, Error::ChangesGone { .. }), "{gone}");
 }
 
 #[test]

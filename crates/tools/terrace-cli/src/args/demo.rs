@@ -1,38 +1,52 @@
 //! The demonstration on the command line.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::size::{Size, parse_size};
+use crate::size::{Size, parse_count, parse_size};
+
+/// Who visits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Spread {
+    /// 3 of 100 people make 95 of 100 visits
+    Hot,
+    /// The second comes half as often as the first, the third a third as often, and so on
+    Zipf,
+    /// Everybody comes equally often
+    Even,
+}
 
 #[derive(Args, Debug)]
 #[command(after_help = DEMO_HELP)]
 pub struct DemoArgs {
-    /// Text to count: files or folders (plain text, Markdown, HTML, source code); without any, the
-    /// documentation of the Rust toolchain or other text found on this machine
-    #[arg(value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-
     /// Where to put the databases; deleted at the end
     #[arg(long, value_name = "FOLDER", default_value = "terrace-demo")]
     pub dir: PathBuf,
 
-    /// About how long all of it may take
+    /// About how long all of it may take; what is not done by then is said
     // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
-    #[arg(long, value_name = "N", default_value_t = 120,
+    #[arg(long, value_name = "N", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub seconds: u64,
 
-    /// At most so much text
-    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = parse_size)]
-    pub text: Size,
+    /// How many people have a profile, of about 100 bytes
+    #[arg(long, value_name = "N", default_value = "1200k", value_parser = parse_count)]
+    pub people: u64,
 
-    /// Stop reading text when its records would be so many bytes
-    #[arg(long, value_name = "SIZE", default_value = "24MiB", value_parser = parse_size)]
-    pub data: Size,
+    /// Memory of each store, for everything
+    #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
+    pub memory: Size,
 
-    /// Threads that count; as many as there are processors, up to four, if not given
+    /// How many visits there are
+    #[arg(long, value_name = "N", default_value = "400k", value_parser = parse_count)]
+    pub visits: u64,
+
+    /// Who visits
+    #[arg(long, value_enum, default_value = "hot")]
+    pub spread: Spread,
+
+    /// Threads that visit; as many as there are processors, up to four, if not given
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 
@@ -55,15 +69,14 @@ pub struct DemoArgs {
 }
 
 const DEMO_HELP: &str = "\
-Counts how often each word, each pair and each triple of neighbouring words occurs, and notes where \
-it was seen last: three updates for every word, many to the few words that are everywhere, few to \
-most. The store gets a fifth of the memory that these records need. The same is then done with one \
-tier, which keeps pages in memory as other stores do, and in redb with a cache of the same size, and \
-the three are compared; all counts must be the same. No network is used; \
-what is written to the disk is deleted at the end, also if the command is interrupted.
+Keeps profiles of many people in little memory. Few of them are here today; each visit reads a profile, and every \
+second one counts itself in it. How often the device is read, and how much is written, is counted: with two tiers, \
+with one, which keeps pages in memory as other stores do, and in redb if the command was built with the feature \
+peers-demo. All make the same visits, and at the end every profile is read and compared with what it must be. No \
+network is used; what is written to the disk is deleted at the end, also if the command is interrupted.
 
 Examples:
   terrace demo
   terrace demo --view
-  terrace demo ~/books --seconds 60
-  terrace demo --keep && terrace scan terrace-demo/two-tiers -s words --prefix tier";
+  terrace demo --spread even
+  terrace demo --keep && terrace scan terrace-demo/two-tiers --prefix bako";

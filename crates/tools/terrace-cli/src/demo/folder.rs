@@ -10,8 +10,8 @@ use std::time::Duration;
 pub const TWO: &str = "two-tiers";
 /// The database with one.
 pub const ONE: &str = "one-tier";
-/// The file of the other store.
-pub const OTHER: &str = "counts.redb";
+/// That of the other store.
+pub const OTHER: &str = "redb";
 
 /// The folder, and the process that deletes it if this one is interrupted or killed.
 pub struct Folder {
@@ -46,13 +46,20 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Deletes one of the databases.
+    pub fn remove_part(&self, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let context = || format!("cannot delete {}; delete it by hand", path.display());
+        std::fs::remove_dir_all(&path).with_context(context)
+    }
+
     /// Deletes it, unless it is to be kept.
     pub fn remove(self, say: impl Fn(&str) -> Result<()>) -> Result<()> {
         if self.keep {
             let path = self.path.display();
             return say(&format!(
                 "\nThe databases are in {path}. Look into them, for example:\n  \
-                 terrace scan {path}/{TWO} -s words --prefix mem --limit 5\n  \
+                 terrace scan {path}/{TWO} --prefix bako --limit 5\n  \
                  terrace stat {path}/{TWO}"
             ));
         }
@@ -97,10 +104,9 @@ pub fn janitor(path: &Path) -> Result<ExitCode> {
     // The input ends when the process that holds its other end does, however that happens.
     let _ = io::stdin().read_to_end(&mut Vec::new());
     for _ in 0..50 {
-        for name in [TWO, ONE] {
+        for name in [TWO, ONE, OTHER] {
             let _ = std::fs::remove_dir_all(path.join(name));
         }
-        let _ = std::fs::remove_file(path.join(OTHER));
         let _ = std::fs::remove_dir(path);
         if ![TWO, ONE, OTHER]
             .iter()

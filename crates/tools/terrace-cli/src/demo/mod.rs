@@ -1,169 +1,341 @@
-//! `terrace demo`: the main job on real text, with two tiers, with one, and with another store.
+//! `terrace demo`: what Terrace is for. Many profiles, of which few are used at a time, in little memory: with two
+//! tiers, with one, and, if it is built with it, in another store. What they read and write is counted.
 
-mod answers;
+mod check;
 mod compare;
-mod corpus;
-mod count;
 mod folder;
-mod grams;
-mod other;
-mod survey;
-mod words;
+mod ours;
+mod people;
+#[cfg(feature = "peers-demo")]
+mod redb;
+mod stop;
+mod store;
+mod visits;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use terrace_bench::Distribution;
 use terrace_bench::numbers::{bytes, count as number};
+use terrace_bench::resident;
 
-use crate::args::DemoArgs;
-use crate::output::print;
-use answers::Answers;
-use corpus::Corpus;
-use count::{Counting, Outcome};
+use crate::args::{DemoArgs, Spread};
+use crate::output::{print, tell};
+use crate::watch;
+use check::Counts;
 use folder::Folder;
-use other::Other;
-use survey::Survey;
+use ours::Ours;
+use people::{GROUP, MOST_PEOPLE, People, Person};
+use store::Store;
+use visits::{Outcome, Visits};
 
-/// The store gets this part of the bytes of its data as memory,
-const MEMORY_PART: u64 = 5;
-/// but never less than this: the engine cannot work with less.
+/// The engine cannot work with less.
 const LEAST_MEMORY: u64 = 5 << 19;
+/// Fewer people would have nothing to show.
+const LEAST_PEOPLE: u64 = 1000;
+
+impl Spread {
+    fn distribution(self) -> Distribution {
+        match self {
+            Spread::Hot => Distribution::Hotspot {
+                records: 0.03,
+                accesses: 0.95,
+            },
+            Spread::Zipf => Distribution::Zipf { theta: 0.99 },
+            Spread::Even => Distribution::Uniform,
+        }
+    }
+
+    fn story(self) -> &'static str {
+        match self {
+            Spread::Hot => "3 of 100 people are here today, and make 95 of 100 visits.",
+            Spread::Zipf => {
+                "Who comes second comes half as often as the first, who comes third a third, and so on (Zipf, .99)."
+            }
+            Spread::Even => {
+                "Everybody comes equally often: there is nothing to gain from two tiers."
+            }
+        }
+    }
+}
 
 /// `terrace demo`
 pub fn run(args: &DemoArgs) -> Result<ExitCode> {
-    let threads = match args.threads {
-        Some(n @ 1..=256) => n,
-        Some(n) => bail!("--threads takes a number from 1 to 256, not {n}"),
-        None => std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(4),
-    };
-    if args.seconds == 0 {
-        bail!("--seconds takes a number of seconds above 0");
-    }
-    let say = |text: &str| {
-        if args.json {
-            Ok(())
-        } else {
-            print(&format!("{text}\n"))
-        }
-    };
     if let Some(path) = &args.janitor {
         return folder::janitor(path);
     }
-    let began = Instant::now();
-    let all = Duration::from_secs(args.seconds);
-    let corpus = Corpus::find(&args.paths, args.text.0)?;
-    say(&format!("Reading text from {}.", corpus.description()))?;
-    let survey = Survey::of(&corpus, threads, args.data.0, all / 8, args.json)?;
-    if survey.words < 1000 {
-        bail!(
-            "there are only {} words in {}: give more text, or other files",
-            survey.words,
-            corpus.description()
-        );
-    }
-    let data = survey.data_bytes;
-    let memory = (data / MEMORY_PART).max(LEAST_MEMORY);
-    let [words, pairs, triples] = survey.distinct.map(|n| number(n as f64));
-    say(&format!(
-        "{} of it have {} words: {words} different ones, {pairs} different pairs, {triples} \
-         different triples.\nFor each the store keeps how often it was seen, and where last: {} \
-         of records.",
-        bytes(survey.text_bytes),
-        number(survey.words as f64),
-        bytes(data),
-    ))?;
-    let share = memory as f64 / data as f64;
-    say(&if share <= 0.5 {
-        format!(
-            "The store gets {} of memory, {:.0} % of that.\n",
-            bytes(memory),
-            share * 100.0
-        )
-    } else {
-        format!(
-            "The store gets {} of memory, the least it can work with. That is a lot for so little \
-             data: give more text to see what the memory is used for.\n",
-            bytes(memory)
-        )
-    })?;
-
+    let demo = Demo::new(args)?;
+    stop::watch();
     let folder = Folder::create(&args.dir, args.keep)?;
-    let left = all.saturating_sub(began.elapsed());
-    let least = Duration::from_secs(1);
-    let two = Counting {
-        db: folder.path.join(folder::TWO),
-        name: "two tiers",
-        tiers: 2,
-        memory,
-        threads,
-        units: survey.units,
-        // The other runs are slower, and are to do the same: they get more of the time.
-        time: (left * 2 / 10).max(least),
-        quiet: args.json,
-        view: args.view,
-    };
-    say("Counting with two tiers ...")?;
-    let (two_outcome, answers) = counted(&two, &corpus)?;
-    if two_outcome.units < survey.units {
-        say(&format!(
-            "The time was over after {:.0} % of the text.",
-            two_outcome.units as f64 / survey.units as f64 * 100.0
-        ))?;
+    let shown = demo.show(&folder);
+    // Only now are all databases closed.
+    let ended = folder.remove(|text| demo.say(text));
+    match shown {
+        Err(error) if error.is::<stop::Stopped>() => {
+            ended?;
+            tell(match args.keep {
+                true => "terrace: stopped",
+                false => "terrace: stopped; what was written is deleted",
+            });
+            Ok(ExitCode::from(stop::INTERRUPTED))
+        }
+        shown => {
+            shown?;
+            ended?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
-    let left = all.saturating_sub(began.elapsed());
-    let one = Counting {
-        db: folder.path.join(folder::ONE),
-        name: "one tier",
-        tiers: 1,
-        units: two_outcome.units,
-        time: (left * 45 / 100).max(least),
-        ..two
-    };
-    say("Counting with one tier, which keeps pages in memory as other stores do ...\n")?;
-    let (one_outcome, other_answers) = counted(&one, &corpus)?;
-    if one_outcome.units == two_outcome.units && answers.counts() != other_answers.counts() {
-        bail!("two tiers and one tier have counted differently: this is a defect of the store");
-    }
-    let left = all.saturating_sub(began.elapsed());
-    let other = Counting {
-        db: folder.path.join(folder::OTHER),
-        name: other::NAME,
-        time: (left * 9 / 10).max(least),
-        ..one
-    };
-    say("Counting with redb, one transaction for each piece of the text ...\n")?;
-    let (store, other_outcome) = Other::run(&other, &corpus)?;
-    let others = Answers::of(&store, args.json)?;
-    others.check(other_outcome.counted)?;
-    if other_outcome.units == two_outcome.units && answers.counts() != others.counts() {
-        bail!("Terrace and redb have counted differently: this is a defect of one of them");
-    }
-    drop(store);
-    if args.json {
-        print(&format!(
-            "{}\n",
-            compare::json(
-                &survey,
-                memory,
-                [&two_outcome, &one_outcome, &other_outcome],
-                &answers
-            )
-        ))?;
-    } else {
-        print(&compare::table(&two_outcome, &one_outcome, &other_outcome))?;
-        print(&format!("\n{answers}"))?;
-    }
-    folder.remove(|text| say(text))?;
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Counts, checks that the counts add up, and asks a few questions.
-fn counted(counting: &Counting, corpus: &Corpus) -> Result<(Outcome, Answers)> {
-    let (store, outcome) = counting.run(corpus)?;
-    let answers = Answers::of(&store, counting.quiet)?;
-    answers.check(outcome.counted)?;
-    store.db.close()?;
-    Ok((outcome, answers))
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    threads: usize,
+    began: Instant,
+    people: People,
+}
+
+impl<'a> Demo<'a> {
+    fn new(args: &'a DemoArgs) -> Result<Self> {
+        let threads = match args.threads {
+            Some(n @ 1..=256) => n,
+            Some(n) => bail!("--threads takes a number from 1 to 256, not {n}"),
+            None => std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .min(4),
+        };
+        if args.seconds == 0 {
+            bail!("--seconds takes a number of seconds above 0");
+        }
+        if !(LEAST_PEOPLE..=MOST_PEOPLE).contains(&args.people) {
+            bail!("--people takes a number from {LEAST_PEOPLE} to {MOST_PEOPLE}");
+        }
+        if args.memory.0 < LEAST_MEMORY {
+            bail!("--memory takes {} or more", bytes(LEAST_MEMORY));
+        }
+        if args.visits < GROUP {
+            bail!("--visits takes a number from {GROUP} on");
+        }
+        Ok(Demo {
+            args,
+            threads,
+            began: Instant::now(),
+            people: People::new(args.people, args.spread.distribution()),
+        })
+    }
+
+    fn say(&self, text: &str) -> Result<()> {
+        match self.args.json {
+            true => Ok(()),
+            false => print(&format!("{text}\n")),
+        }
+    }
+
+    /// What is left of the time.
+    fn left(&self) -> Duration {
+        Duration::from_secs(self.args.seconds).saturating_sub(self.began.elapsed())
+    }
+
+    /// The time for the visits of the next of so many stores that are left, each of which takes so long for loading
+    /// and checking.
+    fn share(&self, beside: Duration, stores: u32) -> Duration {
+        // Others load more slowly than two tiers, by whose time this is judged.
+        let beside = beside * stores * 3 / 2;
+        (self.left().saturating_sub(beside) / stores).max(Duration::from_secs(1))
+    }
+
+    fn data_bytes(&self) -> u64 {
+        let mut person = Person::default();
+        let bytes = |number| {
+            self.people.write(number, &mut person);
+            (person.key.len() + people::encode(0, &person.text).len()) as u64
+        };
+        (0..self.people.count).map(bytes).sum()
+    }
+
+    /// Everything, while the folder is there.
+    fn show(&self, folder: &Folder) -> Result<()> {
+        let args = self.args;
+        let (data, memory) = (self.data_bytes(), args.memory.0);
+        let part = memory as f64 / data as f64 * 100.0;
+        let little = if part > 50.0 {
+            "\nThat is a lot for so little data: more people show what the memory is used for."
+        } else {
+            ""
+        };
+        self.say(&format!(
+            "{} profiles of people, {}, in a store that has {} of memory for everything: {part:.0} % of \
+             that.{little}\n{}\nA visit reads a profile; every second one counts itself there.",
+            number(args.people as f64),
+            bytes(data),
+            bytes(memory),
+            args.spread.story(),
+        ))?;
+
+        let path = folder.path.join(folder::TWO);
+        let mut direct = false;
+        let two = Visits {
+            name: "two tiers",
+            threads: self.threads,
+            groups: args.visits / GROUP,
+            // The other runs are slower, and are to do the same: they get more of the time.
+            time: (self.left() / 4).max(Duration::from_secs(1)),
+            quiet: args.json,
+        };
+        let two = self.measured(folder, folder::TWO, two, || {
+            let ours = Ours::create(&path, 2, memory)?;
+            direct = ours.goes_around_cache();
+            Ok(ours)
+        })?;
+        let groups = two.groups;
+        let beside = self
+            .began
+            .elapsed()
+            .saturating_sub(Duration::from_secs_f64(two.seconds));
+        let stores = if cfg!(feature = "peers-demo") { 2 } else { 1 };
+        let one = Visits {
+            name: "one tier",
+            threads: self.threads,
+            groups,
+            time: self.share(beside, stores),
+            quiet: args.json,
+        };
+        let path = folder.path.join(folder::ONE);
+        let one = self.measured(folder, folder::ONE, one, || Ours::create(&path, 1, memory))?;
+        let mut all = vec![two, one];
+        self.peers(folder, (groups, beside), &mut all)?;
+
+        let counts = Counts::of(&self.people, groups)?;
+        let top = counts.top(&self.people);
+        if args.json {
+            return print(&format!("{}\n", self.json(&all, data, direct, &counts)));
+        }
+        print(&format!(
+            "\n{}\n{}\n",
+            self.head(direct),
+            compare::table(&all)
+        ))?;
+        print(&format!("{}\n", compare::bars(&all, watch::is_unicode())))?;
+        let top: Vec<_> = top.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        self.say(&format!(
+            "Most often: {}.\n\
+             Every profile was read again at the end, and has all its visits.{}",
+            top.join(", "),
+            if cfg!(feature = "peers-demo") {
+                ""
+            } else {
+                "\nTo see redb beside them: cargo run --release -p terrace-cli --features peers-demo -- demo"
+            }
+        ))
+    }
+
+    /// What all have in common.
+    fn head(&self, direct: bool) -> String {
+        let cache = if direct {
+            "Reads go around the cache of the operating system for all (direct I/O)"
+        } else {
+            "This file system has no direct I/O: the cache of the operating system answers reads, too, and what is \
+             counted is what the stores asked for"
+        };
+        let redb = if cfg!(feature = "peers-demo") {
+            "\nredb counts a thousand visits in one transaction; Terrace acknowledges each as it comes."
+        } else {
+            ""
+        };
+        format!(
+            "{cache}.\nAll have {} of memory, {} threads, and make a thousand visits durable at a time. The first \
+             visits find it cold.{redb}\n",
+            bytes(self.args.memory.0),
+            self.threads,
+        )
+    }
+
+    /// Opens a store, loads it, makes the visits, checks all it has, closes it, and deletes it.
+    fn measured<S: Store>(
+        &self,
+        folder: &Folder,
+        part: &'static str,
+        visits: Visits,
+        open: impl FnOnce() -> Result<S>,
+    ) -> Result<Outcome> {
+        let name = visits.name;
+        let peak_is_from_here = resident::reset_peak();
+        let context = || format!("{name} failed");
+        let store = open().with_context(context)?;
+        let page = self
+            .args
+            .view
+            .map(|address| store.page(&folder.path.join(part), address));
+        let page = page.transpose()?;
+        let outcome = visits.run(&store, &self.people, peak_is_from_here);
+        let outcome = outcome.map_err(|error| failed(error, name))?;
+        let counts = Counts::of(&self.people, outcome.groups)?;
+        let checked = counts.check(&self.people, &store, self.args.json);
+        checked.map_err(|error| failed(error, name))?;
+        drop(page);
+        store.close()?;
+        if !self.args.keep {
+            folder.remove_part(part)?;
+        }
+        self.say(&format!(
+            "{name}: {} visits in {:.1} s, {:.3} reads of the device for each.",
+            number(outcome.visits() as f64),
+            outcome.seconds,
+            outcome.each(outcome.moved.reads)
+        ))?;
+        Ok(outcome)
+    }
+
+    #[cfg(feature = "peers-demo")]
+    fn peers(
+        &self,
+        folder: &Folder,
+        (groups, beside): (u64, Duration),
+        all: &mut Vec<Outcome>,
+    ) -> Result<()> {
+        let visits = Visits {
+            name: redb::NAME,
+            threads: self.threads,
+            groups,
+            time: self.share(beside, 1),
+            quiet: self.args.json,
+        };
+        let path = folder.path.join(folder::OTHER);
+        let open = || redb::Redb::create(&path, self.args.memory.0);
+        all.push(self.measured(folder, folder::OTHER, visits, open)?);
+        Ok(())
+    }
+
+    #[cfg(not(feature = "peers-demo"))]
+    fn peers(&self, _: &Folder, _: (u64, Duration), _: &mut Vec<Outcome>) -> Result<()> {
+        Ok(())
+    }
+
+    fn json(&self, all: &[Outcome], data: u64, direct: bool, counts: &Counts) -> Value {
+        let top: Vec<_> = { counts.top(&self.people) }
+            .into_iter()
+            .map(|(name, n)| json!({ "name": name, "visits": n }))
+            .collect();
+        let mut value = json!({
+            "people": self.people.count,
+            "data_bytes": data,
+            "memory_bytes": self.args.memory.0,
+            "threads": self.threads,
+            "direct_io": direct,
+            "counted_visits": counts.sum(),
+            "most_often": top,
+        });
+        if let Value::Object(object) = &mut value {
+            object.extend(compare::json(all));
+        }
+        value
+    }
+}
+
+/// The error with the name of the store; that of an interruption stays as it is.
+fn failed(error: anyhow::Error, name: &str) -> anyhow::Error {
+    match error.is::<stop::Stopped>() {
+        true => error,
+        false => error.context(format!("{name} failed")),
+    }
 }

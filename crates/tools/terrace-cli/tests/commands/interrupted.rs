@@ -95,6 +95,28 @@ fn ctrl_c_in_the_second_structure_of_a_dump_says_what_is_loaded_of_the_first() {
 }
 
 #[test]
+fn ctrl_c_ends_the_demonstration_and_nothing_of_it_is_left() {
+    let dir = Folder::new();
+    let long = ["--people", "20k", "--visits", "1G", "--seconds", "36000"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.arg("demo").args(long);
+    command
+        .current_dir(&dir.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    while !dir.0.join("terrace-demo/two-tiers/data").exists() {
+        std::thread::yield_now();
+    }
+    let text = interrupt(child);
+    assert!(
+        text.contains("stopped; what was written is deleted"),
+        "{text}"
+    );
+    assert_eq!(dir.names(""), [""; 0]);
+}
+
+#[test]
 fn a_key_too_long_for_small_pages_is_a_malformed_line() {
     let dir = Folder::new();
     // No command makes one with other pages than the usual ones.

@@ -210,9 +210,8 @@ fn benchmarks_and_the_demonstration_serve_a_page_while_they_run() {
     }
     drop(served);
 
-    let words: String = (0..200_000).map(|i| format!("word{} ", i % 977)).collect();
-    dir.file("text.txt", words);
-    let demo = ["demo", "text.txt", "--view=127.0.0.1:0"];
+    let long = ["--people", "20k", "--visits", "1G", "--seconds", "36000"];
+    let demo = [&["demo", "--view=127.0.0.1:0"][..], &long].concat();
     let served = Served::by(&dir, &demo);
     assert!(body(&served.get("/")).starts_with("<!doctype html>"));
     adds_up(&served.frame());

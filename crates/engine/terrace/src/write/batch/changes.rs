@@ -18,6 +18,7 @@ use crate::api::map::Map;
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
+use crate::gentle::Cancel;
 use crate::kinds::spec::Tiers;
 use crate::merge::Merge;
 use crate::planted::{Fault, planted};
@@ -63,6 +64,8 @@ pub struct Batch {
     pub(super) mistake: Option<Error>,
     /// Bytes from which on it is to be asked again whether it fits; see [`Batch::fits_so_far`].
     look_from: usize,
+    /// What ends it before it is written.
+    cancel: Option<Cancel>,
 }
 
 /// A structure that is changed.
@@ -126,6 +129,23 @@ impl Batch {
         self.deletes = 0;
         self.mistake = None;
         self.look_from = 0;
+    }
+
+    /// What ends the writing of this batch, with [`Error::Cancelled`], while what it needs is brought into memory:
+    /// nothing of it was written then. From its place in the log on it goes to its end.
+    pub fn cancel(&mut self, cancel: &Cancel) -> &mut Batch {
+        self.cancel = Some(cancel.clone());
+        self
+    }
+
+    /// An error once it was ended.
+    pub(super) fn go_on(&self) -> Result<()> {
+        match &self.cancel {
+            Some(cancel) if cancel.is_cancelled() => Err(Error::Cancelled {
+                what: "the batch; nothing of it was written".into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Stores a value in a structure: a [`crate::Tree`], a [`crate::Hash`], whatever is a [`Map`].

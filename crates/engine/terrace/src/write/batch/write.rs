@@ -61,6 +61,7 @@ impl Core {
     ) -> Result<Wrote> {
         for (open, key, _) in batch.changes() {
             open.structure.prefault(key).map_err(|e| self.failed(e))?;
+            batch.go_on()?;
         }
         let structures = batch.structures.iter();
         let dirty_each = structures.map(|target| target.open.structure.dirty_each(false));
