@@ -30,6 +30,7 @@ mod transaction;
 mod checkpoint;
 mod compact;
 mod drops;
+mod expired;
 mod load;
 mod mark;
 mod read;
@@ -47,6 +48,7 @@ mod kinds;
 mod passes;
 
 // What all of them know.
+mod clock;
 #[doc(hidden)]
 pub mod decoders;
 mod effects;
@@ -62,6 +64,7 @@ mod progress;
 mod range_removal;
 
 pub use api::database::Database;
+pub use api::expiring::Expires;
 pub use api::hash::Hash;
 pub use api::hash_scan::HashStep;
 pub use api::index::{IndexHandle, Keys, Rows};
@@ -86,9 +89,12 @@ pub use catalog::change::StructureInfo;
 pub use changes::{
     Change, ChangeLine, ChangedStructure, Changes, ChangesOptions, Commit, CommitLine, Place,
 };
+#[doc(hidden)]
+pub use clock::TimeSource;
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
+pub use expired::counts::ExpiryStats;
 pub use gentle::{Cancel, Rate};
 pub use histogram::Summary;
 pub use index::definition::{Index, IndexInfo, KeySource};
@@ -123,7 +129,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[doc(hidden)]
 pub mod fault {
     pub use crate::planted::{Fault, plant, set_clock_ahead};
-    pub use crate::probes::{calm_rounds, lock_of, locks, shared_locks, store};
+    pub use crate::probes::{calm_rounds, lock_of, locks, now, shared_locks, store, tend};
 }
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.

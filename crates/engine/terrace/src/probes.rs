@@ -25,6 +25,23 @@ pub fn calm_rounds(db: &Database, rounds: u32) -> Result<()> {
     (0..rounds).try_for_each(|_| db.handle.core.use_the_calm(&mut calm))
 }
 
+/// What the threads in the background do, some rounds of it.
+///
+/// # Errors
+/// Those of the store.
+pub fn tend(db: &Database) -> Result<()> {
+    let tiers = &db.handle.core.tiers;
+    tiers.tend()?;
+    db.drop_expired()?;
+    while tiers.purge(true)? {}
+    Ok(())
+}
+
+/// What time it is for records that expire, in milliseconds since 1970.
+pub fn now(db: &Database) -> u64 {
+    db.handle.core.clock.now()
+}
+
 /// The record locks of a database.
 pub fn locks(db: &Database) -> &LockTable {
     &db.handle.core.tiers.locks

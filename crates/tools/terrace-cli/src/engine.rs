@@ -23,9 +23,11 @@ mod counted;
 mod key_range;
 mod limits;
 mod numbers;
+mod timed;
 
 pub use key_range::KeyRange;
 pub use limits::{is_refused, too_long};
+pub use timed::Timed;
 
 use crate::paced::PacedDisk;
 use crate::place::Place;
@@ -85,6 +87,8 @@ pub struct TreeSettings {
     pub compression: Option<Compression>,
     /// Whether promoted records stay in the cold tier; the default, if nothing is said.
     pub inclusive: Option<bool>,
+    /// Whether its records may expire, if it is created.
+    pub expiring: bool,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
     /// What it must be, if it is there.
@@ -104,6 +108,7 @@ impl Default for TreeSettings {
             hot_heap: None,
             compression: None,
             inclusive: None,
+            expiring: false,
             indexes: Vec::new(),
             expected_kind: None,
             expected_tiers: None,
@@ -139,6 +144,10 @@ impl TreeSettings {
         let options = match self.hot_heap {
             Some(hot_heap) => options.hot_heap(hot_heap),
             None => options,
+        };
+        let options = match self.expiring {
+            true => options.expiring(),
+            false => options,
         };
         match self.compression {
             Some(compression) => options.compression(compression),
@@ -336,10 +345,13 @@ impl Db {
     }
 
     /// Writes records, all or none.
-    pub fn write(&self, tree: &Tree, entries: &[Entry], durability: Durability) -> Result<()> {
+    pub fn write(&self, tree: &Tree, entries: &[Timed], durability: Durability) -> Result<()> {
         let mut batch = self.inner.batch();
-        for (key, value) in entries {
-            batch.put(&tree.inner, key, value);
+        for ((key, value), expires) in entries {
+            match expires {
+                Some(time) => batch.put_until(&tree.inner, key, value, *time),
+                None => batch.put(&tree.inner, key, value),
+            };
         }
         self.inner.write(batch, durability)?;
         Ok(())
@@ -641,24 +653,6 @@ impl Tree {
             (None, range) => self.range_of(range)?,
         };
         Ok(either_way(range, keys.reverse))
-    }
-
-    /// All records, in whatever order takes the fewest reads.
-    pub fn all(&self) -> Result<Entries> {
-        Ok(boxed(self.inner.iter_unordered()?))
-    }
-
-    /// All records from the other end; none for a structure of which [`Tree::all`] keeps no order.
-    pub fn all_reversed(&self) -> Result<Option<Entries>> {
-        let name = self.inner.name();
-        let structures = self.inner.database().structures();
-        let is_stored = |s: &terrace::StructureInfo| {
-            s.name == name && (s.kind, s.tiers) == (Kind::Table, Tiers::One)
-        };
-        if structures.iter().any(is_stored) {
-            return Ok(None);
-        }
-        Ok(Some(either_way(self.inner.iter()?, true)))
     }
 
     /// [`Tree::scan`] from a key on and before another.

@@ -14,6 +14,7 @@ use super::entry::encode;
 use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
 use super::rows::{Expected, duplicate};
 use crate::api::map::Map;
+use crate::api::unordered::Unordered;
 use crate::catalog::opened::{IndexState, NewStructure, Open, TableState};
 use crate::checkpoint::state::Speed;
 use crate::core::Core;
@@ -21,6 +22,7 @@ use crate::index::definition::{Index, IndexEntry};
 use crate::index::state::Closed;
 use crate::kinds::Kind;
 use crate::kinds::spec::Spec;
+use crate::read::leased::{Sight, parts};
 use crate::write::batch::{Batch, Wrote};
 use crate::write::one::check_lengths;
 
@@ -112,6 +114,7 @@ impl Core {
             spec: Spec {
                 kind: Kind::Tree,
                 hot_heap: false,
+                expiring: false,
                 ..table.spec
             },
             name: &index.name,
@@ -184,10 +187,12 @@ impl Core {
         let (mut batch, mut holders) = (Batch::default(), BTreeMap::new());
         let mut holder = Vec::new();
         let mut seen = 0;
-        for row in rows.iter_unordered()? {
+        // What has expired has entries, too, until it goes.
+        for row in Unordered::seen(rows, Sight::Stored)? {
             let (primary, row) = row?;
+            let (lease, row) = parts(table, &row)?;
             seen += 1;
-            let Some(key) = index.key_of(table, &row)? else {
+            let Some(key) = index.key_of(table, row)? else {
                 continue;
             };
             let (entry, value) = encode(unique, &key, &primary);
@@ -207,7 +212,13 @@ impl Core {
                 };
                 let other = found.then_some(&holder).or(holders.get(&key));
                 if let Some(other) = other {
-                    return Err(duplicate(table, index, &key, other, &primary));
+                    if lease.is_over(self.clock.now()) {
+                        self.take_out(&mut batch, table, &primary)?;
+                        continue;
+                    }
+                    if !self.take_out(&mut batch, table, other)? {
+                        return Err(duplicate(table, index, &key, other, &primary));
+                    }
                 }
                 holders.insert(key, primary.clone());
             }
@@ -221,6 +232,28 @@ impl Core {
         self.write_step(&mut batch)?;
         progress(seen);
         Ok(())
+    }
+
+    /// Adds the removal of a row that has expired to a batch, with its entries in the indexes that are there; whether
+    /// it has. The table is closed.
+    fn take_out(&self, batch: &mut Batch, table: &Arc<Open>, primary: &[u8]) -> Result<bool> {
+        let mut row = Vec::new();
+        let looked = {
+            let _pass = self.enter(table)?;
+            self.look(table, primary, &mut row)?
+        };
+        if !looked.found || looked.lease.is_some() {
+            return Ok(!looked.found);
+        }
+        let (_, row) = parts(table, &row)?;
+        batch.change(table, None, primary, Change::Delete);
+        for index in table_of(table)?.snapshot().iter() {
+            if let Some(key) = index.key_of(table, row)? {
+                let (entry, _) = encode(index.entry.unique, &key, primary);
+                batch.change(&index.open, None, &entry, Change::Delete);
+            }
+        }
+        Ok(true)
     }
 
     fn write_step(&self, batch: &mut Batch) -> Result<()> {

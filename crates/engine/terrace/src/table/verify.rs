@@ -10,6 +10,7 @@ use terrace_base::Result;
 
 use super::entry::{decode, encode};
 use crate::catalog::opened::{IndexState, Open, Snapshot};
+use crate::read::leased::parts;
 
 /// Problems of one index that are named; the rest is counted.
 const MOST_NAMED: usize = 5;
@@ -115,7 +116,8 @@ fn check_row(
     found: &mut Found,
 ) -> Result<()> {
     let shown = || primary.escape_ascii();
-    match index.key_of(table, row) {
+    let key = parts(table, row).and_then(|(_, row)| index.key_of(table, row));
+    match key {
         Ok(None) => {}
         Ok(Some(key)) => {
             found.wanted += 1;
@@ -173,7 +175,8 @@ fn check_entries(
             });
             return Ok(());
         }
-        if index.extract.is_some() && index.key_of(table, &row).ok().flatten() != Some(key) {
+        let key_of = || index.key_of(table, parts(table, &row)?.1);
+        if index.extract.is_some() && key_of().ok().flatten() != Some(key) {
             found.problem(|| {
                 format!(
                     "the row \"{}\" does not have the key of its entry \"{}\"",

@@ -6,6 +6,7 @@ pub mod anomalies;
 pub mod chains;
 pub mod changes;
 pub mod clock;
+pub mod expiry;
 pub mod lists;
 pub mod model;
 pub mod run;

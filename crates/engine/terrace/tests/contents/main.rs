@@ -12,6 +12,7 @@ mod long_work_tells_how_far_it_is;
 mod lsm_trees_are_compressed;
 mod random_scripts_match_a_model;
 mod ranges_are_removed;
+mod records_expire;
 mod structures_mirror_one_another;
 mod values_may_be_long;
 mod what_goes_in_comes_out;
