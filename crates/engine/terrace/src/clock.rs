@@ -36,6 +36,19 @@ impl TimeSource for System {
     }
 }
 
+/// Clocks that stand.
+struct Standing(u64);
+
+impl TimeSource for Standing {
+    fn wall(&self) -> u64 {
+        self.0
+    }
+
+    fn monotonic(&self) -> u64 {
+        0
+    }
+}
+
 /// A source of time that options carry.
 #[derive(Clone)]
 pub(crate) struct Source(pub Arc<dyn TimeSource>);
@@ -44,6 +57,16 @@ impl Source {
     /// The clocks of the system.
     pub fn system() -> Source {
         Source(Arc::new(System(Instant::now())))
+    }
+
+    /// Clocks that stand at this time.
+    pub fn standing(time: u64) -> Source {
+        Source(Arc::new(Standing(time)))
+    }
+
+    /// What the wall clock says.
+    pub fn now(&self) -> u64 {
+        self.0.wall()
     }
 }
 

@@ -76,8 +76,9 @@ pub use api::unordered::Unordered;
 #[cfg(feature = "backup")]
 pub use backup::{
     ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
-    ClockLeap, FollowOptions, FollowStatus, Follower, Keep, PruneReport, RestoreOptions,
-    RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore, verify_backup,
+    ClockLeap, ExpiredPart, FollowOptions, FollowStatus, Follower, Keep, PruneReport,
+    RestoreOptions, RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore,
+    verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]

@@ -9,6 +9,7 @@ use terrace_tier::LockTable;
 use crate::api::database::Database;
 use crate::api::map::Map;
 use crate::checkpoint::calm::Calm;
+use crate::gentle::Rate;
 
 /// The page store of a database, for a test that goes through the gate itself.
 pub fn store(db: &Database) -> &PageStore {
@@ -35,6 +36,14 @@ pub fn tend(db: &Database) -> Result<()> {
     db.drop_expired()?;
     while tiers.purge(true)? {}
     Ok(())
+}
+
+/// What the thread that drops what has expired does each minute, but at once; how much it dropped.
+///
+/// # Errors
+/// Those of the store.
+pub fn round(db: &Database) -> Result<u64> {
+    db.handle.core.round_where_due(Rate::Fast)
 }
 
 /// What time it is for records that expire, in milliseconds since 1970.

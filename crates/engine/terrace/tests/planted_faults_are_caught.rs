@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::chains::chains;
 use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
 use common::clock::clocks;
-use common::expiry;
+use common::expiry_scenarios;
 use common::run::{run, survive};
 use common::script::{Step, script};
 use common::tables::{
@@ -323,7 +323,7 @@ fn planted_faults_are_caught() {
 /// Those of records that expire, here and in the layers below; these concern this thread alone.
 fn faults_of_expiry() {
     let caught = || {
-        let mut scenarios = expiry::SCENARIOS.iter();
+        let mut scenarios = expiry_scenarios::SCENARIOS.iter();
         let found = scenarios.find(|(_, scenario)| catch_unwind(scenario).is_err());
         found.map(|(name, _)| *name)
     };

@@ -77,22 +77,33 @@ impl Core {
             if self.store.check_poison().is_err() {
                 continue;
             }
-            for open in self.registry.all() {
-                // Who needs what is in the way meets it.
-                let _ = self.round_if_due(&open);
-                if self.rounds.is_stopped() {
-                    return;
-                }
-            }
+            // Who needs what is in the way meets it.
+            let _ = self.round_where_due(Rate::Gentle);
         }
     }
 
-    fn round_if_due(&self, open: &Arc<Open>) -> Result<u64> {
+    /// Goes through those structures of which so much has expired that it is worth it; how much it dropped. What
+    /// is in the way in one is none in the others; the last error is told.
+    pub fn round_where_due(&self, rate: Rate) -> Result<u64> {
+        let (mut dropped, mut told) = (0, Ok(()));
+        for open in self.registry.all() {
+            if self.rounds.is_stopped() {
+                break;
+            }
+            match self.round_if_due(&open, rate) {
+                Ok(more) => dropped += more,
+                Err(error) => told = Err(error),
+            }
+        }
+        told.map(|()| dropped)
+    }
+
+    fn round_if_due(&self, open: &Arc<Open>, rate: Rate) -> Result<u64> {
         if !open.spec.expiring || open.is_dropped() || self.expired_share(open)? < WORTH {
             return Ok(0);
         }
         let bytes = self.store.live_pages() * self.store.page_bytes() as u64;
-        self.expire_all(open, Rate::Gentle, bytes)
+        self.expire_all(open, rate, bytes)
     }
 
     /// About how much of a structure has expired, as a part of what it has; kept for figures.

@@ -5,6 +5,7 @@ mod common;
 
 mod a_put_waits_for_one_step;
 mod every_structure_conforms;
+mod expiry_beside_the_rest;
 mod figures_add_up;
 mod hash_tables_go_in_steps;
 mod indexes_agree_with_rows;

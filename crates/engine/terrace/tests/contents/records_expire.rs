@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::common::expiry::{BEGIN, Hands, SCENARIOS, at, run};
+use crate::common::expiry::{BEGIN, Hands, at, run};
+use crate::common::expiry_scenarios::SCENARIOS;
 use crate::common::{SHAPES, create, factor, named, seeds, tiny};
 use terrace::{Database, Error, Expires, HashOptions, MapOptions};
 use terrace_sim::SimDisk;

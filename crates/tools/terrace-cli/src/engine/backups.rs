@@ -4,7 +4,7 @@ use anyhow::Result;
 use std::path::Path;
 
 pub use terrace::{
-    BackupOptions, BackupPoint, ClockLeap, CompactOptions, FollowOptions, FollowStatus, Keep, Mark,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, ExpiredPart, FollowOptions, FollowStatus, Keep, Mark,
     Rate, RestoreOptions, RestoreTo, backup_contents, parse_time, prune_backup, restore, text_of,
     verify_backup,
 };
