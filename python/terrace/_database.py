@@ -401,7 +401,12 @@ class Database:
         `bytes:FROM..TO`. A table that is there must have the same ones, if any are said.
         """
         return self._native.table(
-            name, indexes=indexes, tiers=tiers, inclusive=inclusive, logged=logged
+            name,
+            indexes=indexes,
+            tiers=tiers,
+            inclusive=inclusive,
+            logged=logged,
+            expiring=expiring,
         )
 
     def __getitem__(self, name: str) -> Tree | Lsm | Hash | Table:

@@ -178,6 +178,10 @@ class AsyncMap(AsyncReader):
         """Has a record expire in so many seconds, or never; says whether it is there."""
         return await self._pool.run(self.map.touch, key, expire)
 
+    async def expires(self, key: Data) -> float | None:
+        """Until when a record is there, in seconds since 1970; None if it stays."""
+        return await self._pool.run(self.map.expires, key)
+
     async def insert(self, key: Data, value: Data) -> bool:
         """Writes a record if the key is not there, and says whether it did."""
         return await self._pool.run(self.map.insert, key, value)

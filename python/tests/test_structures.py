@@ -322,7 +322,13 @@ def test_a_database_can_be_only_read(tmp_path):
 
 def test_records_may_expire(tmp_path):
     with terrace.open(tmp_path / "db", memory="16MiB") as db:
-        for t in (db.hash("h", expiring=True), db.tree("t", expiring=True)):
+        structures = (
+            db.hash("h", expiring=True),
+            db.tree("t", expiring=True),
+            db.lsm("l", expiring=True),
+            db.table("r", indexes={"first": "bytes:0..1"}, expiring=True),
+        )
+        for t in structures:
             t.put("a", "1", expire=3600)
             t.put("b", "2")
             t.put("c", "3", expire=0)
@@ -337,6 +343,10 @@ def test_records_may_expire(tmp_path):
                 batch.put(t, "d", "4", expire=60)
                 batch.put(t, "e", "5", expire=-1)
             assert "d" in t and "e" not in t
+        coded = db.hash("coded", codec=terrace.json, expiring=True)
+        coded.put("a", {"n": 1}, expire=60)
+        assert coded["a"] == {"n": 1} and coded.expires("a") > time.time()
+        assert coded.touch("a") and coded.expires("a") is None
         with pytest.raises(terrace.Invalid):
             db.tree("plain").put("a", "1", expire=60)
         with pytest.raises(ValueError):

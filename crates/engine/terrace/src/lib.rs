@@ -130,7 +130,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[doc(hidden)]
 pub mod fault {
     pub use crate::planted::{Fault, plant, set_clock_ahead};
-    pub use crate::probes::{calm_rounds, lock_of, locks, now, shared_locks, store, tend};
+    pub use crate::probes::{calm_rounds, lock_of, locks, now, round, shared_locks, store, tend};
 }
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.

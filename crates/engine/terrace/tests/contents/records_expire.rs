@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::common::expiry::{BEGIN, Hands, at, run};
 use crate::common::expiry_scenarios::SCENARIOS;
 use crate::common::{SHAPES, create, factor, named, seeds, tiny};
-use terrace::{Database, Error, Expires, HashOptions, MapOptions};
-use terrace_sim::SimDisk;
+use terrace::fault::{round, store};
+use terrace::{Database, Error, Expires, HashOptions, Kind, Map, MapOptions, Tiers};
+use terrace_sim::{Rng, SimDisk};
 
 #[test]
 fn random_steps_match_a_model_in_every_structure() {
@@ -102,5 +103,82 @@ fn only_a_structure_that_is_made_for_it_has_records_that_expire() {
 fn each_scenario_ends_as_it_should() {
     for (_, scenario) in SCENARIOS {
         scenario();
+    }
+}
+
+/// Sessions that are there for up to an hour, and how many of them at a time.
+const HOUR_MS: u64 = 3_600_000;
+const LIVING: u64 = 20_000;
+const SESSION: [u8; 200] = [b's'; 200];
+
+/// Sessions are begun all the time, three hours long. At rest the file is hardly longer than one in which only
+/// those are that live.
+#[test]
+fn the_file_stays_short_while_sessions_come_and_go() {
+    for shape in [
+        (Kind::Tree, Tiers::Two, false),
+        (Kind::Hash, Tiers::Two, false),
+        (Kind::Lsm, Tiers::Two, false),
+    ] {
+        let (hands, mut rng) = (Hands::new(), Rng::new(1));
+        let open = |disk: &SimDisk| {
+            let options = tiny(1).log_limit(1 << 20).clock(hands.clone());
+            let db = Database::open_on(disk.shared(), options).unwrap();
+            let map = create(&db, "sessions", shape, MapOptions::new().expiring()).unwrap();
+            (db, map)
+        };
+        let due = |db: &Database| {
+            let log = db.stats().log;
+            if store(db).wants_checkpoint() || log.bytes_since_checkpoint > log.limit / 2 {
+                db.checkpoint().unwrap();
+            }
+        };
+        let put = |(db, map): &(Database, Map), i: u64, key: u64, end: u64| {
+            map.put_until(key.to_be_bytes(), SESSION, at(end)).unwrap();
+            if i % 200 == 0 {
+                due(db);
+            }
+        };
+        let disk = SimDisk::new(1);
+        let sessions = open(&disk);
+        // They live for half an hour on the average.
+        let each = HOUR_MS / 2 / LIVING;
+        let mut all = Vec::new();
+        let mut most: f64 = 0.0;
+        for i in 0..3 * HOUR_MS / each {
+            let (key, end) = (rng.next_u64(), hands.now() + 1 + rng.below(HOUR_MS));
+            put(&sessions, i, key, end);
+            all.push((key, end));
+            hands.pass(each);
+            if i % (60_000 / each) == 0 {
+                round(&sessions.0).unwrap();
+                all.retain(|(_, end)| hands.now() < *end);
+            }
+            if i % (600_000 / each) == 0 && i > HOUR_MS / each {
+                let survey = sessions.0.survey().unwrap();
+                most = most.max(survey.structures[0].expired_ratio.unwrap());
+            }
+        }
+        all.retain(|(_, end)| hands.now() < *end);
+        let other_disk = SimDisk::new(2);
+        let others = open(&other_disk);
+        for (i, (key, end)) in all.iter().enumerate() {
+            put(&others, i as u64, *key, *end);
+        }
+        let length = |(db, map): &(Database, Map)| {
+            round(db).unwrap();
+            // What was given back is cut off behind the next checkpoints.
+            (0..3).for_each(|_| drop(db.checkpoint().unwrap()));
+            assert_eq!(map.iter().unwrap().count(), all.len());
+            assert!(db.verify().unwrap().is_clean());
+            let pages = db.stats().pages;
+            (pages.data_file_bytes, pages.live * pages.page_bytes)
+        };
+        let (found, alone) = (length(&sessions), length(&others));
+        eprintln!("{shape:?}: {found:?} beside {alone:?}, dead at most {most}");
+        assert!(found.0 as f64 <= 1.5 * alone.0 as f64, "{shape:?}");
+        assert!(found.1 as f64 <= 1.5 * alone.1 as f64, "{shape:?}");
+        // A quarter, and what a minute and a guess add.
+        assert!(most <= 0.32, "{shape:?}: {most}");
     }
 }
