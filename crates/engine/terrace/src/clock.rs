@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 
 use terrace_base::sync::Mutex;
 
-use crate::mark::millis;
+use crate::millis::millis;
 use crate::planted::{Fault, planted};
 
 /// Where the time comes from, in milliseconds.

@@ -18,7 +18,7 @@ use crate::checkpoint::state::Checkpoints;
 use crate::clock::Clock;
 use crate::drops::queue::Drops;
 use crate::expired::counts::Expired;
-use crate::expired::rounds::Rounds;
+use crate::expired::pause::Rounds;
 use crate::load::space::Space;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};

@@ -56,6 +56,7 @@ pub mod encode;
 mod gentle;
 mod histogram;
 mod merge;
+mod millis;
 mod options;
 mod planted;
 #[cfg(feature = "planted-faults")]

@@ -23,11 +23,10 @@ mod counted;
 mod key_range;
 mod limits;
 mod numbers;
-mod timed;
+pub mod timed;
 
 pub use key_range::KeyRange;
 pub use limits::{is_refused, too_long};
-pub use timed::Timed;
 
 use crate::paced::PacedDisk;
 use crate::place::Place;
@@ -342,19 +341,6 @@ impl Db {
                 .with_context(context)?,
         };
         Ok(Tree { inner })
-    }
-
-    /// Writes records, all or none.
-    pub fn write(&self, tree: &Tree, entries: &[Timed], durability: Durability) -> Result<()> {
-        let mut batch = self.inner.batch();
-        for ((key, value), expires) in entries {
-            match expires {
-                Some(time) => batch.put_until(&tree.inner, key, value, *time),
-                None => batch.put(&tree.inner, key, value),
-            };
-        }
-        self.inner.write(batch, durability)?;
-        Ok(())
     }
 
     /// Makes an index of a table; `progress` hears how many rows were looked at.

@@ -6,8 +6,9 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, KindName, PutArgs, ScanArgs};
+use crate::engine::timed::Timed;
 use crate::engine::{
-    Db, Durability, Entries, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Timed, Tree,
+    Db, Durability, Entries, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree,
     TreeSettings, too_long,
 };
 use crate::load::parts;

@@ -9,7 +9,7 @@ use terrace_wal::Durability;
 
 use crate::api::map::{Edit, Map};
 use crate::core::Core;
-use crate::mark::{millis, time_of};
+use crate::millis::{millis, time_of};
 use crate::read::leased::{Sight, check_expiring};
 
 /// Until when a record is there.

@@ -27,7 +27,7 @@ use crate::api::database::Database;
 use crate::api::handle::Handle;
 use crate::clock::Source;
 use crate::gentle::Cancel;
-use crate::mark::time_of;
+use crate::millis::time_of;
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
 use crate::recover::open::{identity, new_log};

@@ -10,7 +10,7 @@ use terrace_base::lease::Lease;
 
 use super::place::Place;
 use crate::kinds::Kind;
-use crate::mark::time_of;
+use crate::millis::time_of;
 
 /// A structure that a change is of.
 #[derive(Clone, Debug, PartialEq, Eq)]

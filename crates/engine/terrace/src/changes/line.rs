@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commit::{Change, ChangedStructure, Commit};
 use super::place::Place;
-use crate::mark::millis;
+use crate::millis::millis;
 
 /// One commit, to be printed or sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

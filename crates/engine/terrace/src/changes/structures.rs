@@ -12,7 +12,7 @@ use terrace_base::{Error, Result, StructureId};
 use super::commit::{ChangedStructure, Item};
 use crate::catalog::registry::Registry;
 use crate::effects::{Effect, Effects};
-use crate::mark::time_of;
+use crate::millis::time_of;
 use crate::planted::{Fault, planted};
 
 /// One structure.

@@ -2,4 +2,5 @@
 //! them where nobody else comes by.
 
 pub mod counts;
+pub mod pause;
 pub mod rounds;

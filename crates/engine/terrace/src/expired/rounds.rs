@@ -10,7 +10,6 @@ use std::time::Duration;
 use terrace_access::{DroppedBy, Expiry, Value, Window};
 use terrace_base::Result;
 use terrace_base::lease::LEASE_BYTES;
-use terrace_base::sync::{Condvar, Mutex};
 use terrace_tier::Change;
 use terrace_wal::Durability;
 
@@ -34,34 +33,6 @@ const WORTH: f64 = 0.25;
 const STEP_RECORDS: usize = 256;
 /// Windows from the first on that are counted one by one: what is so small need not be guessed.
 const COUNTED: usize = 8;
-
-/// What the thread of the rounds waits for.
-#[derive(Default)]
-pub struct Rounds {
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Rounds {
-    /// Ends it soon.
-    pub fn stop(&self) {
-        *self.stopped.lock() = true;
-        self.changed.notify_all();
-    }
-
-    fn is_stopped(&self) -> bool {
-        *self.stopped.lock()
-    }
-
-    /// Whether it goes on after that time.
-    fn wait(&self, time: Duration) -> bool {
-        let mut stopped = self.stopped.lock();
-        if !*stopped {
-            self.changed.wait_for(&mut stopped, time);
-        }
-        !*stopped
-    }
-}
 
 /// Records that were seen, and how many of them had expired.
 #[derive(Clone, Copy, Default)]

@@ -27,7 +27,7 @@ use crate::clock::{Clock, Source, TIME_AT};
 use crate::core::Core;
 use crate::drops::queue::Drops;
 use crate::expired::counts::Expired;
-use crate::expired::rounds::Rounds;
+use crate::expired::pause::Rounds;
 use crate::load::run_file::remove_leftovers as remove_loads;
 use crate::load::space::Space;
 use crate::options::{Budget, Options, SweepOrder};

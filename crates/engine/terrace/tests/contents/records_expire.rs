@@ -135,7 +135,7 @@ fn the_file_stays_short_while_sessions_come_and_go() {
         };
         let put = |(db, map): &(Database, Map), i: u64, key: u64, end: u64| {
             map.put_until(key.to_be_bytes(), SESSION, at(end)).unwrap();
-            if i % 200 == 0 {
+            if i.is_multiple_of(200) {
                 due(db);
             }
         };
@@ -150,11 +150,11 @@ fn the_file_stays_short_while_sessions_come_and_go() {
             put(&sessions, i, key, end);
             all.push((key, end));
             hands.pass(each);
-            if i % (60_000 / each) == 0 {
+            if i.is_multiple_of(60_000 / each) {
                 round(&sessions.0).unwrap();
                 all.retain(|(_, end)| hands.now() < *end);
             }
-            if i % (600_000 / each) == 0 && i > HOUR_MS / each {
+            if i.is_multiple_of(600_000 / each) && i > HOUR_MS / each {
                 let survey = sessions.0.survey().unwrap();
                 most = most.max(survey.structures[0].expired_ratio.unwrap());
             }
@@ -168,7 +168,9 @@ fn the_file_stays_short_while_sessions_come_and_go() {
         let length = |(db, map): &(Database, Map)| {
             round(db).unwrap();
             // What was given back is cut off behind the next checkpoints.
-            (0..3).for_each(|_| drop(db.checkpoint().unwrap()));
+            for _ in 0..3 {
+                db.checkpoint().unwrap();
+            }
             assert_eq!(map.iter().unwrap().count(), all.len());
             assert!(db.verify().unwrap().is_clean());
             let pages = db.stats().pages;

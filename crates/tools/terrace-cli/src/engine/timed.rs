@@ -4,10 +4,25 @@ use anyhow::Result;
 use std::time::{Duration, SystemTime};
 use terrace::{Durability, Expires, Kind, Tiers};
 
-use super::{Entry, Tree};
+use super::{Db, Entry, Tree};
 
 /// A record, and until when it is there.
 pub type Timed = (Entry, Option<SystemTime>);
+
+impl Db {
+    /// Writes records, all or none.
+    pub fn write(&self, tree: &Tree, entries: &[Timed], durability: Durability) -> Result<()> {
+        let mut batch = self.inner.batch();
+        for ((key, value), expires) in entries {
+            match expires {
+                Some(time) => batch.put_until(&tree.inner, key, value, *time),
+                None => batch.put(&tree.inner, key, value),
+            };
+        }
+        self.inner.write(batch, durability)?;
+        Ok(())
+    }
+}
 
 impl Tree {
     /// Writes a record that is there for so long.
@@ -18,7 +33,9 @@ impl Tree {
         time: Duration,
         durability: Durability,
     ) -> Result<()> {
-        let expires = Expires::At(SystemTime::now() + time);
+        // So long that no time can tell it is for ever.
+        let end = SystemTime::now().checked_add(time);
+        let expires = end.map_or(Expires::Never, Expires::At);
         Ok(self
             .inner
             .put_expiring_with(key, value, expires, durability)?)

@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
 use crate::args::{Format, KindName, LoadArgs};
+use crate::engine::timed::Timed;
 use crate::engine::{
-    Db, Durability, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Timed, Tree, TreeSettings,
+    Db, Durability, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     is_refused, too_long,
 };
 use crate::output::{print, tell};
