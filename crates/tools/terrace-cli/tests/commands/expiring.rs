@@ -155,7 +155,8 @@ fn a_dump_keeps_leases_and_makes_structures_anew() {
     assert_eq!(leases(&dump).iter().filter(|(_, e)| e.is_some()).count(), 4);
     dir.run_with(&["load", "new", "--format", "dump", "-"], dump.as_bytes())
         .ok();
-    assert_eq!(dir.run(&["dump", "--all", "new"]).ok(), dump);
+    let again = dir.run(&["dump", "--all", "new"]).ok().to_owned();
+    assert_eq!(leases(&again), leases(&dump));
     dir.run(&["put", "new", "-s", "t", "c", "3", "--expires", "1h"])
         .ok();
     // One alone goes into one that is made for it, and nowhere else.
