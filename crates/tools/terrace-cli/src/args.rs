@@ -213,6 +213,8 @@ Where an index finds the key of a row:
   csv:COLUMN            a field of a row of comma-separated values, counted from 1
   csv:COLUMN:DELIMITER  the same with another delimiter; \\t is a tab
   bytes:FROM..TO        these bytes of the row, counted from 0, without the last
+  number:SOURCE         what json: or csv: finds, as a number, in the order of numbers
+  each:SOURCE           every element of an array that json: finds, also each:number:json:/POINTER
 A row without the field, or with nothing in it, is not in the index; one with a key that another row has in a unique index, \
 or that is no JSON where it should be, is refused like a malformed line.
 

@@ -11,9 +11,9 @@ use crate::args::{
     BackupVerifyArgs, CompactArgs, MarkArgs, Open, RestoreArgs, rate_of,
 };
 use crate::engine::backups::{
-    BackupOptions, BackupPoint, ClockLeap, CompactOptions, ExpiredPart, FollowOptions, FollowStatus, Keep,
-    RestoreOptions, RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of,
-    verify_backup,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, ExpiredPart, FollowOptions,
+    FollowStatus, Keep, RestoreOptions, RestoreTo, backup_contents, prune_backup,
+    restore as restore_set, text_of, verify_backup,
 };
 use crate::engine::store_options;
 use crate::other::{Other, Reached};

@@ -9,10 +9,11 @@ use terrace::{Database, Error, Index, KeySource, Kind, MapOptions, TableOptions,
 use terrace_sim::SimDisk;
 
 /// Scenarios that one fault each is found by, at least, with the fault's name.
-pub const SCENARIOS: [(&str, fn()); 8] = [
+pub const SCENARIOS: [(&str, fn()); 9] = [
     ("moves", moves_of_expired_records),
     ("rows", rows_of_tables),
     ("unique", an_expired_row_holds_no_key),
+    ("keys", an_expired_row_holds_none_of_its_keys),
     ("clock", the_time_is_never_less_after_an_opening),
     ("commit", a_commit_sees_what_has_expired),
     ("large", a_large_value_stays_to_its_end),
@@ -240,4 +241,44 @@ pub fn the_time_is_never_less_after_an_opening() {
     tree.put_until("b", "1", at(BEGIN + 3000)).unwrap();
     hands.set(BEGIN + 3000);
     assert_eq!(tree.get("b").unwrap(), None);
+}
+
+/// The same where rows have several keys: one that goes gives up all of them.
+pub fn an_expired_row_holds_none_of_its_keys() {
+    let hands = Hands::new();
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+    let letters = || {
+        let each = |row: &[u8]| Ok(row.iter().map(|byte| vec![*byte]).collect());
+        Index::many("letters", each).unique()
+    };
+    let options = TableOptions::new().expiring().index(letters());
+    let table = db.table_with("t", options).unwrap();
+    table.put_until("1", "abc", at(BEGIN + 10)).unwrap();
+    table.put_until("2", "de", at(BEGIN + 10)).unwrap();
+    hands.pass(10);
+    table.put("3", "bdx").unwrap();
+    assert!(db.verify().unwrap().is_clean());
+    table.put("4", "ae").unwrap();
+    // The same where the index is made.
+    table.drop_index("letters").unwrap();
+    table.put_until("0", "pqr", at(BEGIN + 20)).unwrap();
+    table.put_until("5", "qst", at(BEGIN + 30)).unwrap();
+    table.put("6", "ps").unwrap();
+    table.put_until("7", "sx", at(BEGIN + 20)).unwrap();
+    table.put("8", "t").unwrap();
+    hands.pass(20);
+    table.create_index(letters()).unwrap();
+    let index = table.index("letters").unwrap();
+    let keys: Vec<_> = index
+        .keys::<&[u8]>(..)
+        .unwrap()
+        .map(|entry| {
+            let (key, row) = entry.unwrap();
+            format!("{}{}", key.escape_ascii(), row.escape_ascii())
+        })
+        .collect();
+    let expected = ["a4", "b3", "d3", "e4", "p6", "s6", "t8", "x3"];
+    assert_eq!(keys, expected);
+    assert!(db.verify().unwrap().is_clean());
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod a_put_waits_for_one_step;
+mod calls_are_futures;
 mod every_structure_conforms;
 mod expiry_beside_the_rest;
 mod figures_add_up;
