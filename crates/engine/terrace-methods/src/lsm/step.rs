@@ -328,7 +328,11 @@ impl Lsm {
         inputs.push(window);
         let ends = self.nothing_below(state, job.target, (&out_low, out_high.as_deref()))?;
         let expiry = self.expiry.get();
-        let is_over = |value: Value<'_>| expiry.is_some_and(|expiry| expiry.is_over(value));
+        // Not of large ones, whose pages somebody may be reading, or name in a tier above: only who holds the
+        // record's lock gives these back.
+        let is_over = |value: Value<'_>| {
+            matches!(value, Value::Inline(_)) && expiry.is_some_and(|expiry| expiry.is_over(value))
+        };
         let merged = merge(
             &inputs,
             ends || fault::planted(Fault::TombstoneEarly),

@@ -74,6 +74,7 @@ fn changes_have_the_leases_and_tell_of_no_expiry() {
             limit: 100,
         };
         map.merge("a", merge).unwrap();
+        map.put("c", "0").unwrap();
         map.put_for("c", "3", Duration::ZERO).unwrap();
         let mut batch = db.batch();
         batch
@@ -99,6 +100,7 @@ fn changes_have_the_leases_and_tell_of_no_expiry() {
             "b 2 None",
             "b 2 Some(1000)",
             "a 1x Some(1000)",
+            "c 0 None",
             "c -",
             "d 4 Some(1000)",
             "e 5 None",

@@ -224,6 +224,10 @@ fn expiring_round(seed: u64, shape: Shape) {
         tree.put(format!("{i:05}x"), [i as u8; 150]).unwrap();
     }
     let (history, stop) = (History::new(), AtomicBool::new(false));
+    let begin = Operation::Time(hands.now());
+    history
+        .recorder()
+        .record_of_all((0..KEYS).map(key), begin, || Some(Outcome::Done));
     let end = Instant::now() + Duration::from_millis(700 * factor().min(20));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
