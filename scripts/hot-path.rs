@@ -3,6 +3,8 @@
 use std::hint::black_box;
 
 use terrace::{Database, Durability, Map, Options};
+#[cfg(feature = "lsm")]
+use terrace::{HashOptions, TreeOptions};
 
 /// Calls of each kind.
 const CALLS: u64 = 20_000;
@@ -68,6 +70,16 @@ fn main() {
     let map: Map = match kind.as_str() {
         #[cfg(feature = "lsm")]
         "lsm" => (*db.lsm("records").unwrap()).clone(),
+        #[cfg(feature = "lsm")]
+        "expiring-tree" => {
+            let options = TreeOptions::new().expiring();
+            (*db.tree_with("records", options).unwrap()).clone()
+        }
+        #[cfg(feature = "lsm")]
+        "expiring-hash" => {
+            let options = HashOptions::new().expiring();
+            (*db.hash_with("records", options).unwrap()).clone()
+        }
         "hash" => (*db.hash("records").unwrap()).clone(),
         _ => (*db.tree("records").unwrap()).clone(),
     };

@@ -6,13 +6,14 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
-use terrace::Durability;
+use terrace::{Durability, Expires};
 
 use crate::data::owned;
 use crate::long::Long;
 use crate::map::{Map, durability};
 use crate::merge::Merge;
 use crate::shared::Slot;
+use crate::times::in_seconds;
 
 /// A batch of more changes may wait so often for the disk that Ctrl-C is to be heard meanwhile.
 const LONG: usize = 256;
@@ -26,7 +27,7 @@ struct Change {
 
 /// What becomes of a key.
 enum To {
-    Put(Vec<u8>),
+    Put(Vec<u8>, Option<Expires>),
     Delete,
     Merge(terrace::Merge),
 }
@@ -63,11 +64,18 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
-    fn put(&self, map: &Map, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    #[pyo3(signature = (map, key, value, *, expire=None))]
+    fn put(
+        &self,
+        map: &Map,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+    ) -> PyResult<()> {
         self.add(Change {
             map: map.slot.clone(),
             key: owned(key)?,
-            to: To::Put(owned(value)?),
+            to: To::Put(owned(value)?, expire.map(in_seconds).transpose()?),
         })
     }
 
@@ -110,7 +118,10 @@ impl Batch {
             batch.cancel(&cancel);
             for (change, map) in changes.iter().zip(&maps) {
                 match &change.to {
-                    To::Put(value) => batch.put(map, &change.key, value),
+                    To::Put(value, None) => batch.put(map, &change.key, value),
+                    To::Put(value, Some(expires)) => {
+                        batch.put_expiring(map, &change.key, value, *expires)
+                    }
                     To::Delete => batch.delete(map, &change.key),
                     To::Merge(merge) => batch.merge(map, &change.key, merge.clone()),
                 };

@@ -1,13 +1,14 @@
 //! Reading the changes, commit by commit.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::shared::{Shared, Slot};
+use crate::times::seconds;
 
 /// So soon Ctrl-C is heard.
 const SLICE: Duration = Duration::from_millis(50);
@@ -94,6 +95,8 @@ pub struct Change {
     id: Option<u32>,
     key: Option<Py<PyBytes>>,
     value: Option<Py<PyBytes>>,
+    /// When the record expires, in seconds since 1970.
+    expires: Option<f64>,
     /// The name of a mark, and when it was made.
     mark: Option<String>,
     time: Option<f64>,
@@ -108,6 +111,7 @@ impl Change {
             id: Some(structure.id),
             key: None,
             value: None,
+            expires: None,
             mark: None,
             time: None,
         };
@@ -116,10 +120,12 @@ impl Change {
                 structure,
                 key,
                 value,
+                expires,
                 ..
             } => Change {
                 key: bytes(key),
                 value: bytes(value),
+                expires: expires.map(seconds),
                 ..of("put", structure)
             },
             terrace::Change::Delete { structure, key } => Change {
@@ -135,11 +141,9 @@ impl Change {
                 id: None,
                 key: None,
                 value: None,
+                expires: None,
                 mark: Some(name.to_owned()),
-                time: time
-                    .duration_since(UNIX_EPOCH)
-                    .ok()
-                    .map(|t| t.as_secs_f64()),
+                time: Some(seconds(time)),
             },
             // Of a kind that a later engine has.
             _ => Change {
@@ -148,6 +152,7 @@ impl Change {
                 id: None,
                 key: None,
                 value: None,
+                expires: None,
                 mark: None,
                 time: None,
             },

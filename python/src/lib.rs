@@ -25,6 +25,7 @@ mod removal;
 mod shared;
 mod snapshot;
 mod table;
+mod times;
 mod transaction;
 
 use pyo3::prelude::*;

@@ -8,13 +8,14 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
-use terrace::Durability;
+use terrace::{Durability, Expires};
 
 use crate::data::{Data, data, owned, pair};
 use crate::iterate::{Entries, Of, View, What, either_way};
 use crate::long::{Ear, Long};
 use crate::merge::Merge;
 use crate::shared::Slot;
+use crate::times::{in_seconds, seconds};
 
 /// Changes that `update` writes at once, and bytes: what holds nobody else up.
 const GROUP_CHANGES: usize = 10_000;
@@ -211,7 +212,7 @@ impl Map {
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        self.put(py, key, value, None)
+        self.put(py, key, value, None, None)
     }
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -271,19 +272,54 @@ impl Map {
         crate::data::values(py, found, default)
     }
 
-    #[pyo3(signature = (key, value, *, sync=None))]
+    #[pyo3(signature = (key, value, *, expire=None, sync=None))]
     fn put(
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        expire: Option<f64>,
         sync: Option<bool>,
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
+        if let Some(seconds) = expire {
+            let expires = in_seconds(seconds)?;
+            return self.slot.with(py, |map| match durability(sync) {
+                Some(durability) => {
+                    map.put_expiring_with(key.as_ref(), value.as_ref(), expires, durability)
+                }
+                None => map.put_expiring(key.as_ref(), value.as_ref(), expires),
+            });
+        }
         self.slot.with(py, |map| match durability(sync) {
             Some(durability) => map.put_with(key.as_ref(), value.as_ref(), durability),
             None => map.put(key.as_ref(), value.as_ref()),
         })
+    }
+
+    /// Has a record expire in so many seconds, or never; whether it is there.
+    #[pyo3(signature = (key, expire=None, *, sync=None))]
+    fn touch(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+        sync: Option<bool>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        let expires = expire.map_or(Ok(Expires::Never), in_seconds)?;
+        self.slot.with(py, |map| match durability(sync) {
+            Some(durability) => map.expire_with(key.as_ref(), expires, durability),
+            None => map.expire(key.as_ref(), expires),
+        })
+    }
+
+    /// Until when a record is there, in seconds since 1970; None if it stays.
+    fn expires(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let bytes = data(key)?;
+        let found = self.slot.with(py, |map| map.expires(bytes.as_ref()))?;
+        let found = found.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
+        Ok(found.at().map(seconds))
     }
 
     #[pyo3(signature = (key, *, sync=None))]

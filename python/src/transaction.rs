@@ -20,6 +20,7 @@ use crate::iterate::{Entries, Record, Source, What};
 use crate::map::{Map, bounds, durability};
 use crate::merge::Merge;
 use crate::shared::Slot;
+use crate::times::in_seconds;
 
 /// Labels that are told apart, as many as the engine has figures of.
 const MOST_LABELS: usize = 64;
@@ -439,16 +440,38 @@ impl Reader {
 
 #[pymethods]
 impl Transaction {
+    #[pyo3(signature = (map, key, value, *, expire=None))]
     fn put(
         this: PyRef<'_, Self>,
         py: Python<'_>,
         map: &Map,
         key: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
+        expire: Option<f64>,
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
+        if let Some(expires) = expire.map(in_seconds).transpose()? {
+            return this.as_super().with(py, map, |t, map| {
+                t.put_expiring(map, key.as_ref(), value.as_ref(), expires)
+            });
+        }
         this.as_super()
             .with(py, map, |t, map| t.put(map, key.as_ref(), value.as_ref()))
+    }
+
+    /// Has a record expire in so many seconds, or never; whether it is there.
+    #[pyo3(signature = (map, key, expire=None))]
+    fn touch(
+        this: PyRef<'_, Self>,
+        py: Python<'_>,
+        map: &Map,
+        key: &Bound<'_, PyAny>,
+        expire: Option<f64>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        let expires = expire.map_or(Ok(terrace::Expires::Never), in_seconds)?;
+        this.as_super()
+            .with(py, map, |t, map| t.expire(map, key.as_ref(), expires))
     }
 
     fn delete(

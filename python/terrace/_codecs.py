@@ -112,9 +112,20 @@ class Coded(MutableMapping[K, V]):
         """About how many records there are."""
         return self.raw.estimated_len()
 
-    def put(self, key: K, value: V, *, sync: bool | None = None) -> None:
-        """Writes a record, whether or not the key is there."""
-        self.raw.put(self.codec.key_in(key), self.codec.value_in(value), sync=sync)
+    def put(
+        self, key: K, value: V, *, expire: float | None = None, sync: bool | None = None
+    ) -> None:
+        """Writes a record, whether or not the key is there; it is there for `expire` seconds, or for ever."""
+        key_in, value_in = self.codec.key_in(key), self.codec.value_in(value)
+        self.raw.put(key_in, value_in, expire=expire, sync=sync)
+
+    def touch(self, key: K, expire: float | None = None, *, sync: bool | None = None) -> bool:
+        """Has a record expire in so many seconds, or never; says whether it is there."""
+        return self.raw.touch(self.codec.key_in(key), expire, sync=sync)
+
+    def expires(self, key: K) -> float | None:
+        """Until when a record is there, in seconds since 1970; None if it stays."""
+        return self.raw.expires(self.codec.key_in(key))
 
     def delete(self, key: K, *, sync: bool | None = None) -> None:
         """Deletes a key, whether or not it is there."""

@@ -303,6 +303,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Tree: ...
 
     @overload
@@ -314,6 +315,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def tree(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -330,6 +332,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Lsm: ...
 
     @overload
@@ -342,6 +345,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def lsm(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -361,6 +365,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Hash: ...
 
     @overload
@@ -372,6 +377,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Coded[K, V]: ...
 
     def hash(self, name: str, *, codec: Codec[Any, Any] | None = None, **options: Any) -> Any:
@@ -387,6 +393,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Table:
         """The table of this name, made with its indexes if there is none.
 
@@ -394,7 +401,12 @@ class Database:
         `bytes:FROM..TO`. A table that is there must have the same ones, if any are said.
         """
         return self._native.table(
-            name, indexes=indexes, tiers=tiers, inclusive=inclusive, logged=logged
+            name,
+            indexes=indexes,
+            tiers=tiers,
+            inclusive=inclusive,
+            logged=logged,
+            expiring=expiring,
         )
 
     def __getitem__(self, name: str) -> Tree | Lsm | Hash | Table:

@@ -100,8 +100,17 @@ class Map:
         """The values of many keys in one call."""
     @overload
     def get_many(self, keys: Iterable[_Data], default: _T) -> list[bytes | _T]: ...
-    def put(self, key: _Data, value: _Data, *, sync: bool | None = None) -> None:
-        """Writes a record, whether or not the key is there; with `sync` it is on the disk then."""
+    def put(
+        self, key: _Data, value: _Data, *, expire: float | None = None, sync: bool | None = None
+    ) -> None:
+        """Writes a record, whether or not the key is there; with `sync` it is on the disk then.
+
+        It is there for `expire` seconds, or for ever.
+        """
+    def touch(self, key: _Data, expire: float | None = None, *, sync: bool | None = None) -> bool:
+        """Has a record expire in so many seconds, or never; says whether it is there."""
+    def expires(self, key: _Data) -> float | None:
+        """Until when a record is there, in seconds since 1970; None if it stays."""
     def delete(self, key: _Data, *, sync: bool | None = None) -> None:
         """Deletes a key, whether or not it is there."""
     def insert(self, key: _Data, value: _Data, *, sync: bool | None = None) -> bool:
@@ -207,7 +216,7 @@ class Index:
 class Batch:
     """Changes that are made together when the block ends, all or none."""
 
-    def put(self, map: Map, key: _Data, value: _Data) -> None: ...
+    def put(self, map: Map, key: _Data, value: _Data, *, expire: float | None = None) -> None: ...
     def delete(self, map: Map, key: _Data) -> None: ...
     def merge(self, map: Map, key: _Data, merge: Merge) -> None: ...
     def write(self) -> None: ...
@@ -290,7 +299,9 @@ class Savepoint:
 class Transaction(Reader):
     """Reads and writes that happen at one instant, or not at all. It sees its own changes."""
 
-    def put(self, map: Map, key: _Data, value: _Data) -> None: ...
+    def put(self, map: Map, key: _Data, value: _Data, *, expire: float | None = None) -> None: ...
+    def touch(self, map: Map, key: _Data, expire: float | None = None) -> bool:
+        """Has a record expire in so many seconds, or never; says whether it is there."""
     def delete(self, map: Map, key: _Data) -> None: ...
     def insert(self, map: Map, key: _Data, value: _Data) -> bool:
         """Writes a record if the key is not there, and says whether it did."""
@@ -397,6 +408,8 @@ class Change:
     @property
     def value(self) -> bytes | None: ...
     @property
+    def expires(self) -> float | None: ...
+    @property
     def mark(self) -> str | None: ...
     @property
     def time(self) -> float | None: ...
@@ -445,6 +458,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Tree: ...
     def lsm(
         self,
@@ -454,6 +468,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Lsm: ...
     def hash(
         self,
@@ -462,6 +477,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Hash: ...
     def table(
         self,
@@ -471,6 +487,7 @@ class Database:
         tiers: Literal[1, 2] | None = None,
         inclusive: bool | None = None,
         logged: bool | None = None,
+        expiring: bool = False,
     ) -> Table: ...
     def __getitem__(self, name: str, /) -> Tree | Lsm | Hash | Table: ...
     def __delitem__(self, name: str, /) -> None: ...

@@ -168,9 +168,19 @@ class AsyncMap(AsyncReader):
         super().__init__(pool, map)
         self.map = map
 
-    async def put(self, key: Data, value: Data, *, sync: bool | None = None) -> None:
-        """Writes a record, whether or not the key is there."""
-        await self._pool.run(self.map.put, key, value, sync=sync)
+    async def put(
+        self, key: Data, value: Data, *, expire: float | None = None, sync: bool | None = None
+    ) -> None:
+        """Writes a record, whether or not the key is there; it is there for `expire` seconds, or for ever."""
+        await self._pool.run(self.map.put, key, value, expire=expire, sync=sync)
+
+    async def touch(self, key: Data, expire: float | None = None) -> bool:
+        """Has a record expire in so many seconds, or never; says whether it is there."""
+        return await self._pool.run(self.map.touch, key, expire)
+
+    async def expires(self, key: Data) -> float | None:
+        """Until when a record is there, in seconds since 1970; None if it stays."""
+        return await self._pool.run(self.map.expires, key)
 
     async def insert(self, key: Data, value: Data) -> bool:
         """Writes a record if the key is not there, and says whether it did."""

@@ -1,6 +1,7 @@
 """Structures have the manners of mappings, and what they can do besides."""
 
 import pickle
+import time
 from collections.abc import MutableMapping
 
 import pytest
@@ -317,3 +318,36 @@ def test_a_database_can_be_only_read(tmp_path):
     assert [(f, f.stat().st_mtime_ns) for f in sorted(path.iterdir())] == before
     with pytest.raises(terrace.Error):
         terrace.open(tmp_path / "nothing", read_only=True)
+
+
+def test_records_may_expire(tmp_path):
+    with terrace.open(tmp_path / "db", memory="16MiB") as db:
+        structures = (
+            db.hash("h", expiring=True),
+            db.tree("t", expiring=True),
+            db.lsm("l", expiring=True),
+            db.table("r", indexes={"first": "bytes:0..1"}, expiring=True),
+        )
+        for t in structures:
+            t.put("a", "1", expire=3600)
+            t.put("b", "2")
+            t.put("c", "3", expire=0)
+            assert t["a"] == b"1" and "c" not in t and sorted(t) == [b"a", b"b"]
+            assert 3500 < t.expires("a") - time.time() <= 3601 and t.expires("b") is None
+            with pytest.raises(KeyError):
+                t.expires("c")
+            assert t.touch("a") and t.expires("a") is None
+            assert t.touch("b", 60) and not t.touch("c", 60)
+            assert t.touch("b", 0) and "b" not in t
+            with db.batch() as batch:
+                batch.put(t, "d", "4", expire=60)
+                batch.put(t, "e", "5", expire=-1)
+            assert "d" in t and "e" not in t
+        coded = db.hash("coded", codec=terrace.json, expiring=True)
+        coded.put("a", {"n": 1}, expire=60)
+        assert coded["a"] == {"n": 1} and coded.expires("a") > time.time()
+        assert coded.touch("a") and coded.expires("a") is None
+        with pytest.raises(terrace.Invalid):
+            db.tree("plain").put("a", "1", expire=60)
+        with pytest.raises(ValueError):
+            t.put("a", "1", expire=1e300)

@@ -10,6 +10,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod expiry;
 mod flags;
 mod merging;
 mod method;
@@ -19,6 +20,7 @@ mod record;
 mod rooted;
 mod window;
 
+pub use expiry::{DroppedBy, Expiry};
 pub use flags::Flags;
 pub use merging::{LevelFigures, MergeFigures, Waits};
 pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Scattered, Touch};

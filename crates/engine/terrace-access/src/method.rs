@@ -4,10 +4,12 @@
 //! they return, wait for nothing but a latch while they run, and may have to be started over. An
 //! attempt that was interrupted has not changed any record (it may have split a page).
 
+use std::sync::Arc;
+
 use terrace_base::{PageId, Result};
 use terrace_pages::Space;
 
-use crate::{Attempt, Door, Flags, Found, MergeFigures, RecordPage, Value, Waits};
+use crate::{Attempt, Door, Expiry, Flags, Found, MergeFigures, RecordPage, Value, Waits};
 
 /// What a lookup does to the use count of the record it finds: a hint, never a change of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,6 +170,11 @@ pub trait AccessMethod: Send + Sync {
     fn purge(&self, waited: bool) -> Result<bool> {
         let _ = waited;
         Ok(false)
+    }
+
+    /// Has a method that merges drop what has expired from now on. By default nothing is merged.
+    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
+        let _ = expiry;
     }
 
     /// Compresses pages of the last so many levels from now on, as they are made; of a method that has levels.

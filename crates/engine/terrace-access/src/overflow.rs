@@ -101,6 +101,7 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
                     LargeRef {
                         head: chain.next,
                         len: chain.total,
+                        gone: 0,
                     },
                 );
             }
@@ -110,6 +111,7 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
     Ok(LargeRef {
         head: chain.next,
         len: chain.total,
+        gone: 0,
     })
 }
 
@@ -141,6 +143,7 @@ pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<
                     let large = LargeRef {
                         head: chain.next,
                         len: chain.total,
+                        gone: 0,
                     };
                     // The first error is the one to tell.
                     let _ = free_inside(store, door, large);
@@ -152,6 +155,7 @@ pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<
     Ok(LargeRef {
         head: chain.next,
         len: chain.total,
+        gone: 0,
     })
 }
 

@@ -11,6 +11,31 @@ pub struct LargeRef {
     pub head: PageId,
     /// Length of the value in bytes.
     pub len: u32,
+    /// When it is gone for certain, if it expires: see [`terrace_base::lease::coarse`]. Only who drops what has
+    /// expired looks at it.
+    pub gone: u32,
+}
+
+/// Bits of a page number in a reference; above them stands when the value is gone.
+const PAGE_BITS: u32 = 40;
+const _: () = assert!(PageId::NONE.0 < 1 << PAGE_BITS);
+
+impl LargeRef {
+    /// The word of the reference that names the first page.
+    #[inline]
+    pub fn word(self) -> u64 {
+        self.head.0 | u64::from(self.gone) << PAGE_BITS
+    }
+
+    /// The reference with this word, to a value of this length.
+    #[inline]
+    pub fn of_word(word: u64, len: u32) -> LargeRef {
+        LargeRef {
+            head: PageId(word & ((1 << PAGE_BITS) - 1)),
+            len,
+            gone: (word >> PAGE_BITS) as u32,
+        }
+    }
 }
 
 /// A value as it is stored in a record.

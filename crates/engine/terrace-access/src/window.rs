@@ -232,6 +232,17 @@ impl Window {
         &self.bytes[a as usize..b as usize]
     }
 
+    /// Sets the flags of record `i`, here alone.
+    pub fn set_flags(&mut self, i: usize, flags: Flags) {
+        self.entries[i].flags = flags;
+    }
+
+    /// Forgets the inline value of record `i`.
+    pub fn clear_value(&mut self, i: usize) {
+        let (a, _) = self.entries[i].value;
+        self.entries[i].value = (a, a);
+    }
+
     /// Index of the first record whose key is at least `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         self.entries

@@ -13,6 +13,7 @@ mod error;
 pub mod file_disk;
 mod held;
 mod ids;
+pub mod lease;
 pub mod planting;
 #[allow(unsafe_code)]
 pub mod process;

@@ -76,6 +76,8 @@ pub enum Fault {
     ErasedUnequal,
     /// A tombstone goes although there may be a record below it.
     TombstoneEarly,
+    /// A record that has expired leaves with a merge, and what is older below stays.
+    ExpiredMergedAway,
     /// The filter of a page is one over other keys.
     StrangeFilter,
     /// The chains of versions that a merge drops stay.

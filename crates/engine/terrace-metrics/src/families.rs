@@ -44,6 +44,7 @@ pub fn write(stats: &Stats, text: &mut Text) {
     crate::merging::families(stats, text);
     pages(stats, text);
     transactions(stats, text);
+    expiry(stats, text);
     log(stats, text);
     checkpoints(stats, text);
     crate::backups::families(stats, text);
@@ -351,6 +352,40 @@ fn transactions(stats: &Stats, text: &mut Text) {
         "Transactions that were given up after all of their attempts.",
         t.given_up,
     );
+}
+
+fn expiry(stats: &Stats, text: &mut Text) {
+    let e = &stats.expiry;
+    count(
+        text,
+        "expired_hidden",
+        "Times that a reader came by a record that had expired, and was not shown it.",
+        e.hidden,
+    );
+    text.family(
+        "expired_dropped",
+        Counter,
+        "Records that had expired and were dropped, by who did it.",
+    )
+    .sample(&[("by", "demotion")], e.dropped_by_demotion)
+    .sample(&[("by", "merge")], e.dropped_by_merge)
+    .sample(&[("by", "round")], e.dropped_by_round);
+    count(
+        text,
+        "clock_steps",
+        "Steps of the wall clock, forward or back, that were seen.",
+        e.clock_steps,
+    );
+    text.family(
+        "expired_ratio",
+        Gauge,
+        "About how much of a structure has expired and takes space still.",
+    );
+    for s in stats.structures.iter().take(crate::MAX_STRUCTURES) {
+        if let Some(ratio) = s.expired_ratio {
+            text.sample(&[("structure", &s.info.name)], ratio);
+        }
+    }
 }
 
 fn log(stats: &Stats, text: &mut Text) {

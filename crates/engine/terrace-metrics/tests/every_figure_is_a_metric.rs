@@ -38,6 +38,8 @@ fn numbered() -> Stats {
     let rows = db.table("odd \"name\"\\").unwrap();
     rows.create_index("city=json:/city".parse().unwrap())
         .unwrap();
+    let expiring = terrace::TreeOptions::new().expiring();
+    db.tree_with("sessions", expiring).unwrap();
     db.checkpoint().unwrap();
     let mut json = serde_json::to_value(db.survey().unwrap()).unwrap();
     json["checkpoints"]["running"] =

@@ -66,6 +66,10 @@ pub enum Fault {
     DeadLeftBehind,
     /// A promotion does not look whether the record has changed since it was read.
     PromotionUnchecked,
+    /// A demotion drops a dirty record that has expired without deleting in the cold tier.
+    ExpiredDirtyDropped,
+    /// The time when a large value is gone for certain is rounded down.
+    CoarseRoundedDown,
     /// A clean record with a large value is written to the cold tier once more.
     ChainTwice,
     /// The version of a lock does not rise when its records are moved between the tiers. Found in orders of

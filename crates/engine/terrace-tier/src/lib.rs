@@ -13,6 +13,7 @@ mod counter;
 mod demoter;
 mod estimate;
 mod events;
+mod expires;
 #[cfg(feature = "planted-faults")]
 pub mod fault;
 #[cfg(not(feature = "planted-faults"))]

@@ -64,6 +64,16 @@ pub(crate) fn position_of<M: Tier>(
     }
 }
 
+/// A position anywhere in what a method has.
+pub(crate) fn random_position<M: Tier>(context: &TierContext, method: &M) -> Result<Vec<u8>> {
+    loop {
+        match method.try_random(&mut crate::random::next) {
+            Ok((_, position)) => return Ok(position),
+            Err(interrupt) => context.settle_uncounted(interrupt)?,
+        }
+    }
+}
+
 /// One step of compaction; see [`Structure::compact_step`](crate::Structure::compact_step).
 pub(crate) fn compact_step<M: Tier>(
     context: &TierContext,

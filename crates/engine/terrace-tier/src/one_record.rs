@@ -3,13 +3,14 @@
 
 use terrace_access::{Attempt, Door, Found, LargeRef, Value};
 use terrace_base::Result;
-use terrace_pages::Interrupt;
+use terrace_pages::{Interrupt, Space};
 
 use crate::Version;
 use crate::context::TierContext;
+use crate::expires::Expires;
 use crate::fault::{Fault, planted};
 use crate::structure::{Change, Expect, Written};
-use crate::value::{Prepared, free_large, read_large};
+use crate::value::{Guard, Prepared, free_large, read_large};
 use crate::watch::Watches;
 
 /// Failed validations after which a reader takes the record's lock.
@@ -90,6 +91,52 @@ pub(crate) fn without_waiting(looked: Attempt<Option<Found>>) -> Result<Option<b
     }
 }
 
+/// Drops a record if it is one that has expired, as `drop_it` finds out under its lock inside the gate: nothing if
+/// it is not. Readers see no change, so it is a move. False also if somebody is at work on it. Blocking; the
+/// caller holds nothing.
+pub(crate) fn drop_expired(
+    context: &TierContext,
+    slot: usize,
+    mut drop_it: impl FnMut(&Door<'_>, &dyn Fn() -> bool) -> Attempt<Option<[Option<LargeRef>; 2]>>,
+    mut settle: impl FnMut(Interrupt) -> Result<()>,
+) -> Result<bool> {
+    let (store, locks) = (&context.store, &context.locks);
+    let mut guard = Guard::new(store);
+    loop {
+        let door = store.enter_for(Space::Reserve)?;
+        let Some(lock) = locks.try_lock(slot) else {
+            return Ok(false);
+        };
+        let dropped = drop_it(&door, &|| guard.allows_unlinking());
+        match dropped {
+            Ok(Some(chains)) => {
+                lock.release_moved();
+                drop(door);
+                free_large(store, chains.into_iter().flatten())?;
+                return Ok(true);
+            }
+            Ok(None) => {
+                lock.release_unchanged();
+                return Ok(false);
+            }
+            Err(interrupt) => {
+                lock.release_unchanged();
+                drop(door);
+                settle(interrupt)?;
+                guard.take_if_wanted();
+            }
+        }
+    }
+}
+
+/// The lock, as an error if what has to hold under it does not.
+fn unless<L>(holds: Option<&dyn Fn() -> bool>, lock: L) -> std::result::Result<L, L> {
+    match holds.is_none_or(|holds| holds()) {
+        true => Ok(lock),
+        false => Err(lock),
+    }
+}
+
 /// Changes the record by `attempt`, again and again until nothing is in its way, inside the gate and
 /// under the record's lock.
 /// Blocking; the caller holds nothing.
@@ -97,14 +144,14 @@ pub(crate) fn without_waiting(looked: Attempt<Option<Found>>) -> Result<Option<b
 pub(crate) fn write(
     context: &TierContext,
     (slot, watches, key): (usize, &Watches, &[u8]),
-    (change, max_inline): (Change<'_>, usize),
+    (change, max_inline, expiry): (Change<'_>, usize, &Expires),
     mut expect: Option<Expect<'_>>,
     mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
     mut settle: impl FnMut(Interrupt) -> Result<()>,
 ) -> Result<Written> {
     let (store, locks) = (&context.store, &context.locks);
     locks.prefetch(slot);
-    let mut prepared = Prepared::new(store, change, max_inline)?;
+    let mut prepared = Prepared::new(store, change, max_inline, expiry)?;
     loop {
         let early = planted(Fault::LockBeforeGate) && expect.is_none();
         let early = early.then(|| locks.lock(slot));
@@ -114,14 +161,25 @@ pub(crate) fn write(
         };
         let lock = match expect {
             None => early.unwrap_or_else(|| locks.lock(slot)),
-            Some(Expect { version, again }) => match locks.upgrade(slot, version) {
-                Some(lock) => lock,
-                None => {
+            Some(Expect {
+                version,
+                again,
+                holds,
+            }) => match locks.upgrade(slot, version).map(|lock| unless(holds, lock)) {
+                Some(Ok(lock)) => lock,
+                locked => {
+                    if let Some(Err(lock)) = locked {
+                        lock.release_unchanged();
+                    }
                     drop(door);
                     // What took long to prepare stays, or it would never be in time.
                     match again() {
                         Ok(Some(version)) => {
-                            expect = Some(Expect { version, again });
+                            expect = Some(Expect {
+                                version,
+                                again,
+                                holds,
+                            });
                             continue;
                         }
                         Ok(None) => {

@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Plan, StoragePlace, StoredScan, Tier,
-    Touch, Value, Waits, Window,
+    Attempt, Door, DroppedBy, Edge, Expiry, Flags, Found, MergeFigures, NoRoom, Plan, StoragePlace,
+    StoredScan, Tier, Touch, Value, Waits, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
-use terrace_pages::{Class, Interrupt};
+use terrace_pages::{Class, Interrupt, Space};
 
 use crate::Version;
 use crate::context::{TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::events::TierStats;
+use crate::expires::Expires;
 use crate::fault::{Point, reached};
 use crate::hot_tiers::Merging;
 use crate::method::{
     bytes_of, catch_up_for_many, clear_step, compact_step, compact_stored_step, note_put,
-    position_of,
+    position_of, random_position,
 };
 use crate::one_record::{self, Changed};
 use crate::runs::{most_misses, put_all, reach};
@@ -35,6 +36,7 @@ pub struct Single<M> {
     method: M,
     events: Sets<Events>,
     watches: Watches,
+    expires: Expires,
     /// See [`Structure::retire`].
     retired: AtomicBool,
 }
@@ -74,6 +76,7 @@ impl<M: Tier> Single<M> {
             method: method.into_only_tier(),
             events: Sets::new(&context.wide),
             watches: Watches::default(),
+            expires: Expires::default(),
             retired: AtomicBool::new(false),
         });
         if M::BLIND {
@@ -236,7 +239,7 @@ impl<M: Tier> Structure for Single<M> {
         let done = one_record::write(
             context,
             (slot, &self.watches, key),
-            (change, max_inline),
+            (change, max_inline, &self.expires),
             expect,
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
             |interrupt| self.settle(interrupt),
@@ -268,7 +271,8 @@ impl<M: Tier> Structure for Single<M> {
         if M::BLIND {
             self.method.note_written(change.bytes(key));
         }
-        let value = prepare_inside(store, door, change, M::max_inline(store.page_bytes()))?;
+        let inline = M::max_inline(store.page_bytes());
+        let value = prepare_inside(store, door, change, inline, &self.expires)?;
         loop {
             match self.apply(door, key, value, &|| true, &mut || ()) {
                 Ok(Changed {
@@ -393,6 +397,43 @@ impl<M: Tier> Structure for Single<M> {
         page: &mut dyn FnMut(PageId) -> Result<()>,
     ) -> Result<()> {
         self.method.verify(each, page)
+    }
+
+    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
+        self.expires.set(expiry.clone());
+        self.method.expire_by(expiry);
+    }
+
+    fn drop_expired(&self, key: &[u8]) -> Result<bool> {
+        if M::BLIND {
+            let mut waits = Waits::in_background();
+            self.method.catch_up(Space::Reserve, &mut waits)?;
+        }
+        let slot = self.context.locks.slot(self.id, key);
+        let mut value = Vec::new();
+        let dropped = one_record::drop_expired(
+            &self.context,
+            slot,
+            |door, may_unlink| {
+                let Some(found) = self.method.try_get(key, Touch::No, &mut value)? else {
+                    return Ok(None);
+                };
+                let stored = found.large.map_or(Value::Inline(&value), Value::Large);
+                if !self.expires.is_over(stored) {
+                    return Ok(None);
+                }
+                let done = self.apply(door, key, None, may_unlink, &mut || ())?;
+                Ok(Some(done.chains))
+            },
+            |interrupt| self.settle(interrupt),
+        )?;
+        self.expires
+            .note_dropped(DroppedBy::Round, u64::from(dropped));
+        Ok(dropped)
+    }
+
+    fn random_position(&self) -> Result<Vec<u8>> {
+        random_position(&self.context, &self.method)
     }
 
     fn compress(&self, levels: u8) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Door, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window};
+use terrace_access::{Door, Expiry, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
@@ -55,6 +55,8 @@ pub struct Expect<'a> {
     /// The version that it has now, if the record is still the same: versions are shared with other
     /// records, so one that has moved need not mean that this one has. Asked while nothing is held.
     pub again: &'a dyn Fn() -> Result<Option<Version>>,
+    /// What has to hold, too, under the lock; if it does not, it is as if the version had moved. It must not wait.
+    pub holds: Option<&'a dyn Fn() -> bool>,
 }
 
 /// How a write has ended that did not fail.
@@ -82,6 +84,7 @@ impl Expect<'_> {
         Expect {
             version,
             again: &|| Ok(None),
+            holds: None,
         }
     }
 }
@@ -256,6 +259,21 @@ pub trait Structure: Send + Sync {
 
     /// Figures since opening.
     fn stats(&self) -> TierStats;
+
+    /// Its records may expire, as this says: from now on those that have are dropped, and nothing is logged for
+    /// it. Said once, before anything else.
+    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
+        let _ = expiry;
+    }
+
+    /// Drops a record if it has expired and nobody is at work on it; returns whether it did. Blocking.
+    fn drop_expired(&self, key: &[u8]) -> Result<bool> {
+        let _ = key;
+        Ok(false)
+    }
+
+    /// A position anywhere in it. It may read a page.
+    fn random_position(&self) -> Result<Vec<u8>>;
 
     /// Compresses pages of the last so many levels from now on, where it has levels.
     fn compress(&self, levels: u8) {

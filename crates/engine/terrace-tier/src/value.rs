@@ -11,6 +11,7 @@ use terrace_access::{Door, Interrupt, LargeRef, Value, overflow};
 use terrace_base::{Error, Result};
 use terrace_pages::{LargeGuard, PageStore};
 
+use crate::expires::Expires;
 use crate::structure::Change;
 
 /// A change whose value, if it is large, has been written to a chain that nothing links to yet.
@@ -67,14 +68,20 @@ impl<'a> Guard<'a> {
 impl<'a> Prepared<'a> {
     /// Writes the chain if the value is longer than `max_inline`. Blocking; the caller holds
     /// nothing.
-    pub fn new(store: &'a PageStore, change: Change<'a>, max_inline: usize) -> Result<Self> {
+    pub fn new(
+        store: &'a PageStore,
+        change: Change<'a>,
+        max_inline: usize,
+        expiry: &Expires,
+    ) -> Result<Self> {
         let mut guard = Guard::new(store);
         let value = match change {
             Change::Delete => None,
             Change::Put(bytes) if bytes.len() <= max_inline => Some(Value::Inline(bytes)),
             Change::Put(bytes) => {
                 guard.take();
-                Some(Value::Large(overflow::write(store, bytes)?))
+                let large = overflow::write(store, bytes)?;
+                Some(Value::Large(expiry.with_end(large, bytes)))
             }
         };
         Ok(Prepared { value, guard })
@@ -102,11 +109,15 @@ pub(crate) fn prepare_inside<'a>(
     door: &Door<'_>,
     change: Change<'a>,
     max_inline: usize,
+    expiry: &Expires,
 ) -> Result<Option<Value<'a>>> {
     Ok(match change {
         Change::Delete => None,
         Change::Put(bytes) if bytes.len() <= max_inline => Some(Value::Inline(bytes)),
-        Change::Put(bytes) => Some(Value::Large(overflow::write_inside(store, door, bytes)?)),
+        Change::Put(bytes) => {
+            let large = overflow::write_inside(store, door, bytes)?;
+            Some(Value::Large(expiry.with_end(large, bytes)))
+        }
     })
 }
 
@@ -164,6 +175,7 @@ mod tests {
         let chain = |number| LargeRef {
             head: PageId(number),
             len: 1,
+            gone: 0,
         };
         let mut freed = Vec::new();
         let done = free_each((0..5).map(chain), |large| {

@@ -15,7 +15,10 @@ use terrace_wal::{Appended, Durability, Log};
 use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
 use crate::checkpoint::state::Checkpoints;
+use crate::clock::Clock;
 use crate::drops::queue::Drops;
+use crate::expired::counts::Expired;
+use crate::expired::pause::Rounds;
 use crate::load::space::Space;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
@@ -46,6 +49,11 @@ pub struct Core {
     pub read_only_of: Option<Arc<PageStore>>,
     /// What collectors of metrics need of structures that come and go.
     pub series: Mutex<Series>,
+    /// What time it is for records that expire.
+    pub clock: Arc<Clock>,
+    /// What has expired, and what became of it.
+    pub expired: Arc<Expired>,
+    pub rounds: Rounds,
     #[cfg(feature = "backup")]
     pub backups: crate::backup::state::Backups,
     /// Absent while the world is stopped, and without background threads.

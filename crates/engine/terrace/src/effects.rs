@@ -458,6 +458,7 @@ mod tests {
             apart: false,
             hot_heap: false,
             compression: Compression::None,
+            expiring: true,
         };
         let index = IndexEntry {
             table: StructureId(70),

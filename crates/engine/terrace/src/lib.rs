@@ -32,6 +32,7 @@ mod transaction;
 mod checkpoint;
 mod compact;
 mod drops;
+mod expired;
 mod load;
 mod mark;
 mod read;
@@ -49,6 +50,7 @@ mod kinds;
 mod passes;
 
 // What all of them know.
+mod clock;
 #[doc(hidden)]
 pub mod decoders;
 mod effects;
@@ -56,6 +58,7 @@ pub mod encode;
 mod gentle;
 mod histogram;
 mod merge;
+mod millis;
 mod options;
 mod planted;
 #[cfg(feature = "planted-faults")]
@@ -64,6 +67,7 @@ mod progress;
 mod range_removal;
 
 pub use api::database::Database;
+pub use api::expiring::Expires;
 pub use api::hash::Hash;
 pub use api::hash_scan::HashStep;
 pub use api::index::{IndexHandle, Keys, Rows};
@@ -75,8 +79,9 @@ pub use api::unordered::Unordered;
 #[cfg(feature = "backup")]
 pub use backup::{
     ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
-    ClockLeap, FollowOptions, FollowStatus, Follower, Keep, PruneReport, RestoreOptions,
-    RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore, verify_backup,
+    ClockLeap, ExpiredPart, FollowOptions, FollowStatus, Follower, Keep, PruneReport,
+    RestoreOptions, RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore,
+    verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]
@@ -88,9 +93,12 @@ pub use catalog::change::StructureInfo;
 pub use changes::{
     Change, ChangeLine, ChangedStructure, Changes, ChangesOptions, Commit, CommitLine, Place,
 };
+#[doc(hidden)]
+pub use clock::TimeSource;
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
+pub use expired::counts::ExpiryStats;
 pub use gentle::{Cancel, Rate};
 pub use histogram::Summary;
 pub use index::definition::{Index, IndexInfo, KeySource};
@@ -125,7 +133,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[doc(hidden)]
 pub mod fault {
     pub use crate::planted::{Fault, plant, set_clock_ahead};
-    pub use crate::probes::{calm_rounds, lock_of, locks, shared_locks, store};
+    pub use crate::probes::{calm_rounds, lock_of, locks, now, round, shared_locks, store, tend};
 }
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.

@@ -3,7 +3,7 @@
 //! Invariant: a mark has the time that the clock showed at its place in the log. If the clock goes back, so do the
 //! times of marks: who keeps them says where.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use terrace_base::Result;
 use terrace_wal::{Appended, Durability};
@@ -12,6 +12,7 @@ use crate::api::database::Database;
 use crate::core::Core;
 use crate::effects::encode_mark;
 use crate::kinds::spec::check_named;
+use crate::millis::{millis, time_of};
 use crate::planted::now;
 
 /// A place in the log; see [`Database::mark`].
@@ -35,17 +36,6 @@ impl Mark {
             sequence,
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub fn millis(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
-}
-
-/// The time so many milliseconds after 1970 began.
-pub fn time_of(millis: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 impl Core {

@@ -5,6 +5,7 @@ use terrace_pages::{PAGE_SIZES, PageStore};
 use terrace_wal::{Durability, LOG_SEGMENTS};
 
 use crate::catalog::registry::Registry;
+use crate::clock::{Source, TimeSource};
 use crate::progress::{Listener, Progress};
 
 /// Memory when nothing else is said: what a small service can spare.
@@ -64,6 +65,7 @@ pub struct Options {
     pub(crate) follow: Option<(std::path::PathBuf, crate::FollowOptions)>,
     pub(crate) foreground: bool,
     pub(crate) seed: Option<u64>,
+    pub(crate) clock: Option<Source>,
 }
 
 impl Default for Options {
@@ -90,6 +92,7 @@ impl Default for Options {
             follow: None,
             foreground: false,
             seed: None,
+            clock: None,
         }
     }
 }
@@ -266,6 +269,15 @@ impl Options {
     pub fn seed(self, seed: u64) -> Options {
         Options {
             seed: Some(seed),
+            ..self
+        }
+    }
+
+    /// Takes the time from here instead of from the system. For tests, and to look as of another time.
+    #[doc(hidden)]
+    pub fn clock(self, clock: std::sync::Arc<dyn TimeSource>) -> Options {
+        Options {
+            clock: Some(Source(clock)),
             ..self
         }
     }

@@ -91,6 +91,18 @@ pub enum Fault {
     HeadUnheld,
     /// Going back to a savepoint forgets the changes of before as well, or none.
     SavepointIgnored,
+    /// After an opening the time may be less than before.
+    ClockBack,
+    /// A reader by a range gets the lease with the value.
+    LeaseShown,
+    /// A merge makes a record that stays of one that was to expire.
+    LeaseLostByMerge,
+    /// A commit does not look whether what was read as living has expired.
+    ExpiryUnseenByCommit,
+    /// A row that has expired keeps its key in a unique index.
+    ExpiredHoldsUnique,
+    /// A row that has expired leaves without its entries.
+    EntryLeftBehind,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -139,6 +151,16 @@ impl Fault {
         Fault::TurnIgnored,
         Fault::HeadUnheld,
         Fault::SavepointIgnored,
+    ];
+
+    /// Those of records that expire.
+    pub const OF_EXPIRY: [Fault; 6] = [
+        Fault::ClockBack,
+        Fault::LeaseShown,
+        Fault::LeaseLostByMerge,
+        Fault::ExpiryUnseenByCommit,
+        Fault::ExpiredHoldsUnique,
+        Fault::EntryLeftBehind,
     ];
 
     /// Those of the order of a write, with which threads may come to wait for each other for ever.

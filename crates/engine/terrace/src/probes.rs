@@ -9,6 +9,7 @@ use terrace_tier::LockTable;
 use crate::api::database::Database;
 use crate::api::map::Map;
 use crate::checkpoint::calm::Calm;
+use crate::gentle::Rate;
 
 /// The page store of a database, for a test that goes through the gate itself.
 pub fn store(db: &Database) -> &PageStore {
@@ -23,6 +24,31 @@ pub fn store(db: &Database) -> &PageStore {
 pub fn calm_rounds(db: &Database, rounds: u32) -> Result<()> {
     let mut calm = Calm::default();
     (0..rounds).try_for_each(|_| db.handle.core.use_the_calm(&mut calm))
+}
+
+/// What the threads in the background do, some rounds of it.
+///
+/// # Errors
+/// Those of the store.
+pub fn tend(db: &Database) -> Result<()> {
+    let tiers = &db.handle.core.tiers;
+    tiers.tend()?;
+    db.drop_expired()?;
+    while tiers.purge(true)? {}
+    Ok(())
+}
+
+/// What the thread that drops what has expired does each minute, but at once; how much it dropped.
+///
+/// # Errors
+/// Those of the store.
+pub fn round(db: &Database) -> Result<u64> {
+    db.handle.core.round_where_due(Rate::Fast)
+}
+
+/// What time it is for records that expire, in milliseconds since 1970.
+pub fn now(db: &Database) -> u64 {
+    db.handle.core.clock.now()
 }
 
 /// The record locks of a database.

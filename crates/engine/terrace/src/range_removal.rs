@@ -90,6 +90,7 @@ fn remove(
     let mut window = Window::default();
     window.set_limit(STEP_RECORDS);
     let mut removed = 0u64;
+    let expiring = map.open.spec.expiring;
     let is_within = |key: &[u8]| high.as_deref().is_none_or(|high| key < high);
     while is_within(&low) {
         if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -105,7 +106,7 @@ fn remove(
             scanned.map_err(|e| core.failed(e))?;
         }
         let mut batch = map.db.batch();
-        let mut bytes = 0;
+        let (mut bytes, mut there) = (0, 0);
         for i in window.lower_bound(&low)..window.len() {
             let key = window.key(i);
             if !is_within(key) {
@@ -113,11 +114,11 @@ fn remove(
             }
             bytes += key.len() + window.value(i).len();
             batch.delete(map, key);
+            there += u64::from(!expiring || !core.is_over(&window, i));
         }
-        let step = batch.len();
-        if step > 0 {
+        if !batch.is_empty() {
             map.db.write(batch, durability)?;
-            removed += step as u64;
+            removed += there;
             if let Some(progress) = &mut options.progress {
                 progress(removed);
             }

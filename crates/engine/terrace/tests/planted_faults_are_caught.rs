@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use common::chains::chains;
 use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
 use common::clock::clocks;
+use common::expiry_scenarios;
 use common::run::{run, survive};
 use common::script::{Step, script};
 use common::tables::{
@@ -314,4 +315,35 @@ fn planted_faults_are_caught() {
     }
     std::panic::set_hook(hook);
     assert!(missed.is_empty(), "nobody noticed {missed:?}");
+    faults_of_expiry();
+}
+
+/// Those of records that expire, here and in the layers below; these concern this thread alone.
+fn faults_of_expiry() {
+    let caught = || {
+        let mut scenarios = expiry_scenarios::SCENARIOS.iter();
+        let found = scenarios.find(|(_, scenario)| catch_unwind(scenario).is_err());
+        found.map(|(name, _)| *name)
+    };
+    assert_eq!(caught(), None, "without a fault");
+    let mut missed = Vec::new();
+    let mut tell = |fault: String, caught: Option<&str>| match caught {
+        Some(name) => println!("{fault}: {name}"),
+        None => missed.push(fault),
+    };
+    for fault in Fault::OF_EXPIRY {
+        plant(Some(fault));
+        tell(format!("{fault:?}"), caught());
+        plant(None);
+    }
+    use terrace_tier::fault::Fault as Tier;
+    for fault in [Tier::ExpiredDirtyDropped, Tier::CoarseRoundedDown] {
+        terrace_tier::fault::plant(Some(fault));
+        tell(format!("{fault:?}"), caught());
+        terrace_tier::fault::plant(None);
+    }
+    terrace_methods::fault::plant(Some(terrace_methods::fault::Fault::ExpiredMergedAway));
+    tell("ExpiredMergedAway".into(), caught());
+    terrace_methods::fault::plant(None);
+    assert!(missed.is_empty(), "not caught: {missed:?}");
 }

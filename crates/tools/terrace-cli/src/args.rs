@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use crate::engine::{Compression, Index};
 pub use admin::{ChangesArgs, CheckpointArgs, StatArgs, VerifyArgs};
+use backup::parse_age;
 pub use backup::{
     BackupCommand, BackupCreateArgs, BackupFollowArgs, BackupListArgs, BackupPruneArgs,
     BackupVerifyArgs, CompactArgs, MarkArgs, RestoreArgs, rate_of,
@@ -195,6 +196,15 @@ pub struct LoadArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: Option<u8>,
 
+    /// The field that says until when a record is there: a time like 2026-11-25T12:00:00Z, or seconds since 1970;
+    /// for ever, if it is empty. The structure has to be one whose records may expire
+    #[arg(long, value_name = "FIELD")]
+    pub expires_field: Option<String>,
+
+    /// Records of the structure may expire, if it is created; with --expires-field they may in any case
+    #[arg(long)]
+    pub expiring: bool,
+
     /// An index of the table, if it is created with --kind table: NAME=SOURCE, or NAME=unique:SOURCE;
     /// may be given several times. A table that is there must have the same indexes
     #[arg(long = "index", value_name = "INDEX", value_parser = parse_index)]
@@ -232,6 +242,7 @@ Examples:
   terrace load events.db --format jsonl --key id --skip-bad events.jsonl
   terrace load words.db -s counts --format tsv --key word --value count words.tsv.gz
   terrace load prices.db --format csv --delimiter ';' --key id prices.csv
+  terrace load sessions.db --kind hash --format csv --key id --expires-field until sessions.csv
   terrace dump --all old.db | terrace load new.db --format dump -";
 
 #[derive(Args, Debug)]
@@ -288,6 +299,14 @@ pub struct PutArgs {
     /// one that is there, from now on
     #[arg(long, value_name = "HOW", value_parser = parse_compression)]
     pub compress: Option<Compression>,
+
+    /// For how long the record is there, like 30m, 12h or 7d; the structure has to be one whose records may expire
+    #[arg(long, value_name = "TIME", value_parser = parse_age)]
+    pub expires: Option<std::time::Duration>,
+
+    /// Records of the structure may expire, if it is created; with --expires they may in any case
+    #[arg(long)]
+    pub expiring: bool,
 
     /// Key and value are given in hexadecimal, also the value from the standard input
     #[arg(long)]

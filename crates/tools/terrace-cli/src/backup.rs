@@ -1,7 +1,7 @@
 //! `backup`, `restore`: points of a database in a set, and databases of them again.
 
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,9 +11,9 @@ use crate::args::{
     BackupVerifyArgs, CompactArgs, MarkArgs, Open, RestoreArgs, rate_of,
 };
 use crate::engine::backups::{
-    BackupOptions, BackupPoint, ClockLeap, CompactOptions, FollowOptions, FollowStatus, Keep,
-    RestoreOptions, RestoreTo, backup_contents, prune_backup, restore as restore_set, text_of,
-    verify_backup,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, ExpiredPart, FollowOptions,
+    FollowStatus, Keep, RestoreOptions, RestoreTo, backup_contents, prune_backup,
+    restore as restore_set, text_of, verify_backup,
 };
 use crate::engine::store_options;
 use crate::other::{Other, Reached};
@@ -409,6 +409,11 @@ pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How much of a structure has expired, as JSON.
+fn expired_object(one: &ExpiredPart) -> Value {
+    json!({ "structure": one.structure, "part": one.part })
+}
+
 /// `terrace restore`
 pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let bar = Late::new(args.json);
@@ -440,6 +445,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
             "replayed": done.replayed,
             "as_of_point": done.as_of_point,
             "clock_leaps": done.clock_leaps.iter().map(leap_object).collect::<Vec<_>>(),
+            "expired": done.expired.iter().map(expired_object).collect::<Vec<_>>(),
             "pages": done.pages,
             "structures": done.structures,
             "verified": done.verified,
@@ -467,6 +473,13 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         }
         for name in &done.as_of_point {
             text += &format!("{name} has no log: it is as it was at that point\n");
+        }
+        for one in &done.expired {
+            text += &format!(
+                "of {} about {:.0} % has expired, and is gone for readers\n",
+                one.structure,
+                100.0 * one.part
+            );
         }
         text
     })?;

@@ -91,7 +91,8 @@ fn line(sequence: u64, change: &ChangeLine) -> String {
     let key = text(&change.key, &change.key_hex);
     let value = text(&change.value, &change.value_hex).map(|value| format!("= {value}"));
     let mark = change.mark.as_ref().map(|name| escape(name.as_bytes()));
-    let parts = [structure, key, value, change.kind.clone(), mark];
+    let expires = change.expires_ms.map(|ms| format!("expires {ms}"));
+    let parts = [structure, key, value, expires, change.kind.clone(), mark];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     format!("{sequence} {} {}", change.op, rest.join(" "))
 }

@@ -23,6 +23,7 @@ mod counted;
 mod key_range;
 mod limits;
 mod numbers;
+pub mod timed;
 
 pub use key_range::KeyRange;
 pub use limits::{is_refused, too_long};
@@ -85,6 +86,8 @@ pub struct TreeSettings {
     pub compression: Option<Compression>,
     /// Whether promoted records stay in the cold tier; the default, if nothing is said.
     pub inclusive: Option<bool>,
+    /// Whether its records may expire, if it is created.
+    pub expiring: bool,
     /// The indexes of a table.
     pub indexes: Vec<Index>,
     /// What it must be, if it is there.
@@ -104,6 +107,7 @@ impl Default for TreeSettings {
             hot_heap: None,
             compression: None,
             inclusive: None,
+            expiring: false,
             indexes: Vec::new(),
             expected_kind: None,
             expected_tiers: None,
@@ -139,6 +143,10 @@ impl TreeSettings {
         let options = match self.hot_heap {
             Some(hot_heap) => options.hot_heap(hot_heap),
             None => options,
+        };
+        let options = match self.expiring {
+            true => options.expiring(),
+            false => options,
         };
         match self.compression {
             Some(compression) => options.compression(compression),
@@ -333,16 +341,6 @@ impl Db {
                 .with_context(context)?,
         };
         Ok(Tree { inner })
-    }
-
-    /// Writes records, all or none.
-    pub fn write(&self, tree: &Tree, entries: &[Entry], durability: Durability) -> Result<()> {
-        let mut batch = self.inner.batch();
-        for (key, value) in entries {
-            batch.put(&tree.inner, key, value);
-        }
-        self.inner.write(batch, durability)?;
-        Ok(())
     }
 
     /// Makes an index of a table; `progress` hears how many rows were looked at.
@@ -641,24 +639,6 @@ impl Tree {
             (None, range) => self.range_of(range)?,
         };
         Ok(either_way(range, keys.reverse))
-    }
-
-    /// All records, in whatever order takes the fewest reads.
-    pub fn all(&self) -> Result<Entries> {
-        Ok(boxed(self.inner.iter_unordered()?))
-    }
-
-    /// All records from the other end; none for a structure of which [`Tree::all`] keeps no order.
-    pub fn all_reversed(&self) -> Result<Option<Entries>> {
-        let name = self.inner.name();
-        let structures = self.inner.database().structures();
-        let is_stored = |s: &terrace::StructureInfo| {
-            s.name == name && (s.kind, s.tiers) == (Kind::Table, Tiers::One)
-        };
-        if structures.iter().any(is_stored) {
-            return Ok(None);
-        }
-        Ok(Some(either_way(self.inner.iter()?, true)))
     }
 
     /// [`Tree::scan`] from a key on and before another.

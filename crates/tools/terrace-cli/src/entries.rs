@@ -6,11 +6,13 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use crate::args::{DeleteArgs, DumpArgs, GetArgs, KindName, PutArgs, ScanArgs};
+use crate::engine::timed::Timed;
 use crate::engine::{
-    Db, Durability, Entries, Entry, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree,
+    Db, Durability, Entries, KeyRange, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree,
     TreeSettings, too_long,
 };
 use crate::load::parts;
+use crate::load::source::millis;
 use crate::output::{is_closed_pipe, is_unwritten, print, print_found, stdout, tell, told_once};
 use crate::progress;
 use crate::text::{add_dumped, add_field, escape, escape_value, given, hex};
@@ -92,6 +94,7 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     let db = Db::open(&args.open.db, &settings)?;
     let settings = TreeSettings {
         compression: args.compress,
+        expiring: args.expiring || args.expires.is_some(),
         ..TreeSettings::of_kind(args.kind.map(KindName::kind))
     };
     let (db, tree) = db.open_to_write(|db| match &args.structure {
@@ -99,7 +102,10 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
         None if db.names().is_empty() => db.tree_or_create("main", &settings),
         None => db.tree(None),
     })?;
-    tree.put(&key, &value, Durability::Sync)?;
+    match args.expires {
+        Some(time) => tree.put_for(&key, &value, time, Durability::Sync)?,
+        None => tree.put(&key, &value, Durability::Sync)?,
+    }
     db.close()?;
     if args.json {
         let mut object = Map::new();
@@ -286,7 +292,7 @@ fn dump_one(out: &mut impl Write, tree: &Tree) -> Result<()> {
     // Not between the records, if they are on a terminal, too.
     let spinner = progress::spinner(io::stdout().is_terminal());
     let mut count = 0;
-    let counted = tree.all()?.inspect(|_| {
+    let counted = tree.all_timed()?.inspect(|_| {
         count += 1;
         progress::counted(&spinner, count, "records dumped");
     });
@@ -318,17 +324,20 @@ fn dump_one(out: &mut impl Write, tree: &Tree) -> Result<()> {
 /// writing.
 pub(crate) fn write_dumped(
     out: &mut impl Write,
-    entries: impl Iterator<Item = Result<Entry>>,
+    entries: impl Iterator<Item = Result<Timed>>,
 ) -> Result<(u64, Option<anyhow::Error>)> {
     let mut count = 0;
     for entry in entries {
-        let (key, value) = match entry {
+        let ((key, value), expires) = match entry {
             Ok(entry) => entry,
             Err(error) => return Ok((count, Some(error))),
         };
         let mut object = Map::new();
         add_dumped(&mut object, "key", &key);
         add_dumped(&mut object, "value", &value);
+        if let Some(time) = expires {
+            object.insert("expires".into(), millis(time).into());
+        }
         writeln!(out, "{}", Value::Object(object))?;
         count += 1;
     }

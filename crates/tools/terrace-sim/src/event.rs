@@ -15,6 +15,13 @@ pub enum Operation {
     Delete,
     /// Takes the value away and says whether there was one.
     Remove,
+    /// Sets the value, which is there until this time; the value that all others set is there for ever, but for
+    /// an update, which keeps the time.
+    PutUntil(Vec<u8>, u64),
+    /// Sets the time until which the value is there, and says whether there was one.
+    ExpireAt(u64),
+    /// It is this late: nobody asked, the clock went on. It begins with 0.
+    Time(u64),
 }
 
 /// What an operation answered.

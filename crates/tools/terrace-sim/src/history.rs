@@ -76,6 +76,16 @@ impl Recorder<'_> {
         operation: Operation,
         call: impl FnOnce() -> Option<Outcome>,
     ) -> Option<Outcome> {
+        self.record_of_all([key], operation, call)
+    }
+
+    /// The same of something that is done to several keys at one instant.
+    pub fn record_of_all<K: AsRef<[u8]>>(
+        &mut self,
+        keys: impl IntoIterator<Item = K>,
+        operation: Operation,
+        call: impl FnOnce() -> Option<Outcome>,
+    ) -> Option<Outcome> {
         let called = self.history.now();
         let outcome = call();
         let returned = self.history.now();
@@ -86,7 +96,9 @@ impl Recorder<'_> {
             returned,
             thread: self.thread,
         };
-        self.events.push((key.to_vec(), event));
+        let all = keys.into_iter();
+        self.events
+            .extend(all.map(|key| (key.as_ref().to_vec(), event.clone())));
         outcome
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! It goes through orders of the operations, always taking next one that was called before any
 //! other open one returned. What has been tried is remembered as the set of operations taken and
-//! the value then, because what can follow depends on nothing else.
+//! what there is then, because what can follow depends on nothing else.
 
 use std::collections::HashSet;
 
@@ -37,23 +37,64 @@ impl std::fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The value after an operation with this outcome, or `None` if it cannot have come now.
+/// What there is of a key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct State {
+    value: Option<Vec<u8>>,
+    /// The value is gone from this time on.
+    until: u64,
+    now: u64,
+}
+
+impl State {
+    /// The value as somebody sees it.
+    fn seen(&self) -> Option<&Vec<u8>> {
+        self.value.as_ref().filter(|_| self.now < self.until)
+    }
+
+    /// With another value, which is there until this time.
+    fn with(&self, value: Option<&Vec<u8>>, until: u64) -> State {
+        State {
+            value: value.cloned(),
+            // So that what differs in nothing is the same.
+            until: value.map_or(NEVER, |_| until),
+            now: self.now,
+        }
+    }
+}
+
+/// A value with this end stays.
+const NEVER: u64 = u64::MAX;
+
+/// What there is after an operation with this outcome, or `None` if it cannot have come now.
 ///
 /// An operation whose outcome is unknown has done what it does in this state.
-fn step(
-    operation: &Operation,
-    outcome: Option<&Outcome>,
-    value: Option<&[u8]>,
-) -> Option<Option<Vec<u8>>> {
-    let now = || value.map(<[u8]>::to_vec);
+fn step(operation: &Operation, outcome: Option<&Outcome>, state: &State) -> Option<State> {
+    let seen = state.seen();
+    let changed = |changes: bool, value: &Vec<u8>, until: u64| match changes {
+        true => (state.with(Some(value), until), Outcome::Changed(true)),
+        false => (state.clone(), Outcome::Changed(false)),
+    };
     let (after, answer) = match operation {
-        Operation::Get => (now(), Outcome::Value(now())),
-        Operation::Put(new) => (Some(new.clone()), Outcome::Done),
-        Operation::Delete => (None, Outcome::Done),
-        Operation::Insert(new) if value.is_none() => (Some(new.clone()), Outcome::Changed(true)),
-        Operation::Update(new) if value.is_some() => (Some(new.clone()), Outcome::Changed(true)),
-        Operation::Insert(_) | Operation::Update(_) => (now(), Outcome::Changed(false)),
-        Operation::Remove => (None, Outcome::Changed(value.is_some())),
+        Operation::Get => (state.clone(), Outcome::Value(seen.cloned())),
+        Operation::Put(new) => (state.with(Some(new), NEVER), Outcome::Done),
+        Operation::PutUntil(new, until) => (state.with(Some(new), *until), Outcome::Done),
+        Operation::Delete => (state.with(None, NEVER), Outcome::Done),
+        Operation::Insert(new) => changed(seen.is_none(), new, NEVER),
+        Operation::Update(new) => changed(seen.is_some(), new, state.until),
+        Operation::Remove => (state.with(None, NEVER), Outcome::Changed(seen.is_some())),
+        Operation::ExpireAt(until) => match seen {
+            Some(value) => changed(true, value, *until),
+            None => (state.clone(), Outcome::Changed(false)),
+        },
+        Operation::Time(now) => {
+            let later = State {
+                now: state.now.max(*now),
+                ..state.clone()
+            };
+            // What has expired is nothing.
+            (later.with(later.seen(), later.until), Outcome::Done)
+        }
     };
     outcome.is_none_or(|o| *o == answer).then_some(after)
 }
@@ -98,10 +139,15 @@ pub fn check(key: &[u8], events: &[Event], initial: Option<&[u8]>) -> Result<(),
     let needed = events.iter().filter(|e| e.outcome.is_some()).count();
 
     let start = Taken(vec![0; events.len().div_ceil(64)]);
-    let mut tried: HashSet<(Taken, Option<Vec<u8>>)> = HashSet::new();
-    let mut open = vec![(start, initial.map(<[u8]>::to_vec), 0)];
+    let mut tried: HashSet<(Taken, State)> = HashSet::new();
+    let begin = State {
+        value: initial.map(<[u8]>::to_vec),
+        until: NEVER,
+        now: 0,
+    };
+    let mut open = vec![(start, begin, 0)];
     let mut explained = 0;
-    while let Some((taken, value, done)) = open.pop() {
+    while let Some((taken, state, done)) = open.pop() {
         if done == needed {
             return Ok(());
         }
@@ -116,8 +162,7 @@ pub fn check(key: &[u8], events: &[Event], initial: Option<&[u8]>) -> Result<(),
                 continue;
             }
             earliest_return = earliest_return.min(returned(event));
-            let Some(after) = step(&event.operation, event.outcome.as_ref(), value.as_deref())
-            else {
+            let Some(after) = step(&event.operation, event.outcome.as_ref(), &state) else {
                 continue;
             };
             let next = (taken.with(i), after);

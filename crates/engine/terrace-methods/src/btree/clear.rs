@@ -190,7 +190,7 @@ impl BTree {
                 }
                 large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
                 page.change(at, 8)?
-                    .copy_from_slice(&large.head.0.to_le_bytes());
+                    .copy_from_slice(&large.word().to_le_bytes());
                 *budget -= 1;
             }
             erase(&mut page, i)?;

@@ -162,7 +162,7 @@ impl HashTable {
                     large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
                     held.pages[number]
                         .change(at, 8)?
-                        .copy_from_slice(&large.head.0.to_le_bytes());
+                        .copy_from_slice(&large.word().to_le_bytes());
                     *budget -= 1;
                 }
                 held.erase(number, i)?;

@@ -125,7 +125,7 @@ impl Lsm {
                 large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
                 latched
                     .change(at, 8)?
-                    .copy_from_slice(&large.head.0.to_le_bytes());
+                    .copy_from_slice(&large.word().to_le_bytes());
                 *budget -= 1;
             }
         }

@@ -1,8 +1,9 @@
 //! Merging sorted inputs, the newest first, into one: pure, without I/O.
 
-use terrace_access::{LargeRef, Window};
+use terrace_access::{LargeRef, Value, Window};
 
 use super::page::Record;
+use crate::fault::{self, Fault};
 
 /// What a merge comes to.
 pub(crate) struct Merged<'w> {
@@ -10,16 +11,24 @@ pub(crate) struct Merged<'w> {
     pub records: Vec<Record<'w>>,
     /// Large values of older versions, which nobody names any more once the merge is installed.
     pub dropped: Vec<LargeRef>,
+    /// Records that had expired.
+    pub expired: u64,
 }
 
 /// Merges inputs of which each is in order and has a key once; of two with the same key the one in the
-/// earlier input counts. `ends` says that nothing older is below, so tombstones have done their work.
+/// earlier input counts. `ends` says that nothing older is below, so tombstones have done their work. A record
+/// that has expired, as `is_over` says of its value, counts as a tombstone: what is older must not come back.
 /// O(records x inputs).
-pub(crate) fn merge<'w>(inputs: &'w [Window], ends: bool) -> Merged<'w> {
+pub(crate) fn merge<'w>(
+    inputs: &'w [Window],
+    ends: bool,
+    is_over: &dyn Fn(Value<'_>) -> bool,
+) -> Merged<'w> {
     let mut at = vec![0; inputs.len()];
     let mut merged = Merged {
         records: Vec::with_capacity(inputs.iter().map(Window::len).sum()),
         dropped: Vec::new(),
+        expired: 0,
     };
     loop {
         let mut newest: Option<(usize, &[u8])> = None;
@@ -34,13 +43,25 @@ pub(crate) fn merge<'w>(inputs: &'w [Window], ends: bool) -> Merged<'w> {
         let Some((n, key)) = newest else {
             return merged;
         };
-        let record = Record::of(&inputs[n], at[n]);
+        let mut record = Record::of(&inputs[n], at[n]);
         at[n] += 1;
         for (older, input) in inputs.iter().enumerate().skip(n + 1) {
             if at[older] < input.len() && input.key(at[older]) == key {
                 merged.dropped.extend(input.entry(at[older]).large);
                 at[older] += 1;
             }
+        }
+        if !record.is_deleted && is_over(record.value) {
+            merged.expired += 1;
+            merged.dropped.extend(match record.value {
+                Value::Large(large) => Some(large),
+                Value::Inline(_) => None,
+            });
+            if fault::planted(Fault::ExpiredMergedAway) {
+                continue;
+            }
+            record.is_deleted = true;
+            record.value = Value::Inline(b"");
         }
         if !(record.is_deleted && ends) {
             merged.records.push(record);
@@ -52,7 +73,7 @@ pub(crate) fn merge<'w>(inputs: &'w [Window], ends: bool) -> Merged<'w> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use terrace_access::{Flags, Value};
+    use terrace_access::Flags;
     use terrace_base::PageId;
     use terrace_base::checksum::mix;
 
@@ -72,6 +93,7 @@ mod tests {
             let large = value.filter(|v| v.is_multiple_of(7)).map(|v| LargeRef {
                 head: PageId(v % 1000),
                 len: 1,
+                gone: 0,
             });
             let flags = match value {
                 Some(_) => Flags::NONE,
@@ -96,6 +118,49 @@ mod tests {
         (window, model)
     }
 
+    /// One that has expired takes older ones along, and stays as a tombstone as long as there may be one below.
+    #[test]
+    fn what_has_expired_counts_as_a_tombstone() {
+        let over = |value: Value<'_>| match value {
+            Value::Inline(bytes) => bytes.first().is_some_and(|b| b % 2 == 0),
+            Value::Large(large) => large.head.0 % 2 == 0,
+        };
+        for seed in 0..200 {
+            let inputs: Vec<_> = (0..1 + seed % 4).map(|n| input(seed * 8 + n)).collect();
+            let mut model = BTreeMap::new();
+            for (_, older) in inputs.iter().rev() {
+                model.extend(older.clone());
+            }
+            let large = |w: &Window| (0..w.len()).filter(|&i| w.entry(i).large.is_some()).count();
+            let (windows, _): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
+            let is_over = |v: u64| match v.is_multiple_of(7) {
+                true => (v % 1000).is_multiple_of(2),
+                false => (v as u8).is_multiple_of(2),
+            };
+            for ends in [false, true] {
+                let merged = merge(&windows, ends, &over);
+                let of = |value: &Option<u64>| value.filter(|v| !is_over(*v));
+                let expected: Vec<_> = model
+                    .iter()
+                    .filter(|(_, value)| of(value).is_some() || !ends)
+                    .map(|(key, value)| (key.as_slice(), of(value).is_none()))
+                    .collect();
+                let found: Vec<_> = merged
+                    .records
+                    .iter()
+                    .map(|r| (r.key, r.is_deleted))
+                    .collect();
+                assert_eq!(found, expected, "seed {seed}");
+                let kept = merged.records.iter();
+                let kept = kept.filter(|r| matches!(r.value, Value::Large(_))).count();
+                let all = windows.iter().map(large).sum::<usize>();
+                assert_eq!(kept + merged.dropped.len(), all, "seed {seed}");
+                let gone = model.values().filter(|value| value.is_some_and(is_over));
+                assert_eq!(merged.expired, gone.count() as u64);
+            }
+        }
+    }
+
     #[test]
     fn a_merge_is_what_a_sorted_map_makes_of_it() {
         for seed in 0..200 {
@@ -107,7 +172,7 @@ mod tests {
             let large = |w: &Window| (0..w.len()).filter(|&i| w.entry(i).large.is_some()).count();
             let (windows, _): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
             for ends in [false, true] {
-                let merged = merge(&windows, ends);
+                let merged = merge(&windows, ends, &|_| false);
                 let expected: Vec<_> = model
                     .iter()
                     .filter(|(_, value)| value.is_some() || !ends)

@@ -52,8 +52,9 @@ mod window;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, LevelFigures,
-    MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value, Waits, Window,
+    AccessMethod, Applied, Attempt, Door, Edge, Expiry, Flags, Found, InStorage, Interrupt,
+    LevelFigures, MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value,
+    Waits, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -151,6 +152,8 @@ pub struct Lsm {
     buffers: Arc<Buffers>,
     /// Pages of the last so many levels are compressed as they are made.
     compressed: AtomicU8,
+    /// What tells which records have expired, if they may.
+    expiry: OnceLock<Arc<dyn Expiry>>,
     /// See the module's text.
     chains: Mutex<()>,
     scratch: Mutex<Vec<Scratch>>,
@@ -205,6 +208,7 @@ impl Lsm {
             lull: AtomicU32::new(0),
             buffers: Arc::default(),
             compressed: AtomicU8::new(0),
+            expiry: OnceLock::new(),
             chains: Mutex::default(),
             scratch: Mutex::default(),
             counters: Counters::default(),
@@ -553,6 +557,11 @@ impl AccessMethod for Lsm {
         self.state
             .get()
             .map_or(u64::MAX, |state| self.most_dead(state))
+    }
+
+    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
+        // There is one for as long as it is open.
+        let _ = self.expiry.set(expiry);
     }
 
     fn compress(&self, levels: u8) {

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use terrace_access::{LargeRef, Ordered, Waits, Window};
+use terrace_access::{DroppedBy, LargeRef, Ordered, Value, Waits, Window};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_pages::{Cause, Space};
@@ -327,7 +327,17 @@ impl Lsm {
         }
         inputs.push(window);
         let ends = self.nothing_below(state, job.target, (&out_low, out_high.as_deref()))?;
-        let merged = merge(&inputs, ends || fault::planted(Fault::TombstoneEarly));
+        let expiry = self.expiry.get();
+        // Not of large ones, whose pages somebody may be reading, or name in a tier above: only who holds the
+        // record's lock gives these back.
+        let is_over = |value: Value<'_>| {
+            matches!(value, Value::Inline(_)) && expiry.is_some_and(|expiry| expiry.is_over(value))
+        };
+        let merged = merge(
+            &inputs,
+            ends || fault::planted(Fault::TombstoneEarly),
+            &is_over,
+        );
         let mut parts: Vec<Part> = self
             .pack(
                 state,
@@ -372,6 +382,11 @@ impl Lsm {
         self.unmake_early(&early, space)?;
         let done = self.install(state, &mut change, top, space)?;
         if done {
+            if let Some(expiry) = expiry
+                && merged.expired > 0
+            {
+                expiry.note_dropped(DroppedBy::Merge, merged.expired);
+            }
             self.counters.steps.fetch_add(1, Atomic::Relaxed);
             let less = |squeezed: u32| squeezed.checked_sub(1);
             let _ = self

@@ -7,7 +7,6 @@
 //! ```
 
 use terrace_access::{Flags, LargeRef, Value};
-use terrace_base::PageId;
 use terrace_pages::{Torn, View};
 
 use super::fit::Hole;
@@ -81,7 +80,7 @@ pub(crate) fn encode_value(out: &mut [u8], value: Value<'_>) {
     match value {
         Value::Inline(v) => out.copy_from_slice(v),
         Value::Large(large) => {
-            out[..8].copy_from_slice(&large.head.0.to_le_bytes());
+            out[..8].copy_from_slice(&large.word().to_le_bytes());
             out[8..LARGE_BYTES].copy_from_slice(&large.len.to_le_bytes());
         }
     }
@@ -167,11 +166,8 @@ impl Record {
             return Err(Torn);
         }
         let value = if mark == LARGE_MARK {
-            let head = PageId(view.u64(value_at)?);
-            let large = LargeRef {
-                head,
-                len: view.u32(value_at + 8)?,
-            };
+            let word = view.u64(value_at)?;
+            let large = LargeRef::of_word(word, view.u32(value_at + 8)?);
             Stored::Large {
                 at: value_at,
                 large,

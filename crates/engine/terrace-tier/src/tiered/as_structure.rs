@@ -1,10 +1,12 @@
 //! The two tiers as one structure.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_access::{
-    Door, Edge, Flags, MergeFigures, Rooted, StoragePlace, Sweep, Tier, Value, Waits, Window,
+    Door, Edge, Expiry, Flags, MergeFigures, Rooted, StoragePlace, Sweep, Tier, Value, Waits,
+    Window,
 };
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Interrupt, Space};
@@ -17,7 +19,7 @@ use crate::estimate::estimate;
 use crate::events::{Events, TierStats};
 use crate::locks::hash_of;
 use crate::method::{
-    catch_up_for_many, clear_step, compact_step, compact_stored_step, position_of,
+    catch_up_for_many, clear_step, compact_step, compact_stored_step, position_of, random_position,
 };
 use crate::one_record::{self, Changed};
 use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
@@ -133,7 +135,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         let done = one_record::write(
             context,
             (slot, &self.watches, key),
-            (change, max_inline),
+            (change, max_inline, &self.expires),
             expect,
             |door, value, may_unlink| {
                 let chains = if helped.get() < HELP_ENOUGH && self.may_be_hot()? {
@@ -209,7 +211,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         if C::BLIND {
             self.cold.note_written(change.bytes(key));
         }
-        let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        let inline = C::max_inline(store.page_bytes());
+        let value = prepare_inside(store, door, change, inline, &self.expires)?;
         let hash = hash_of(self.id, key);
         let mut helped = 0;
         loop {
@@ -304,6 +307,19 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         page: &mut dyn FnMut(PageId) -> Result<()>,
     ) -> Result<()> {
         verify(self, each, page)
+    }
+
+    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
+        self.expires.set(expiry.clone());
+        self.cold.expire_by(expiry);
+    }
+
+    fn drop_expired(&self, key: &[u8]) -> Result<bool> {
+        self.drop_if_expired(key)
+    }
+
+    fn random_position(&self) -> Result<Vec<u8>> {
+        random_position(&self.context, &self.cold)
     }
 
     fn compress(&self, levels: u8) {

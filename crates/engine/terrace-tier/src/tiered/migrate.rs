@@ -34,7 +34,8 @@ const STEP_RECORDS: usize = 256;
 const ALONG_RECORDS: usize = 64;
 
 /// Faults in how a single record is written.
-const ALONE: [Fault; 4] = [
+const ALONE: [Fault; 5] = [
+    Fault::ExpiredDirtyDropped,
     Fault::DirtyForgotten,
     Fault::TombstoneForgotten,
     Fault::DemotionInserts,
@@ -338,6 +339,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 at += 1;
             }
         }
+        self.bury_expired(copy, &which);
         let (written, interrupt) = self.write_run(door, copy, &which, chains, down.rises);
         if let Some(interrupt) = &interrupt
             && planted(Fault::WaitUnderLock)
@@ -410,7 +412,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         if entry.large.is_some() && !entry.flags.is_dirty() && !planted(Fault::ChainTwice) {
             return Ok(());
         }
+        let buried = entry.flags.is_deleted() && !copy.value(at).is_empty();
         if planted(Fault::DirtyForgotten)
+            || (planted(Fault::ExpiredDirtyDropped) && buried)
             || (planted(Fault::TombstoneForgotten) && entry.flags.is_deleted())
         {
             return Ok(());
@@ -478,7 +482,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                     near = i;
                     let flags = page.flags(i)?;
                     let uses = flags.use_count();
-                    let goes = drop_all || (drop_unused && self.levels.is_idle(uses));
+                    // One that has expired is deleted in the copy alone.
+                    let is_deleted = copy.entry(at).flags.is_deleted();
+                    let goes = is_deleted || drop_all || (drop_unused && self.levels.is_idle(uses));
                     if flags.is_deleted() || goes {
                         which.push(i);
                         gone.push((i, at, uses));

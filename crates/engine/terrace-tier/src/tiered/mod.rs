@@ -5,6 +5,7 @@
 //! Rule 10: a blind put touches no cold page.
 
 mod as_structure;
+mod expired;
 mod flush;
 mod hand;
 mod levels;

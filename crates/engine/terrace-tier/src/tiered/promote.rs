@@ -34,7 +34,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         found: Found,
         missed: bool,
     ) -> Version {
-        if found.large.is_some() {
+        if found.large.is_some() || self.expires.is_over(Value::Inline(value)) {
             return version;
         }
         let policy = &self.options.policy;

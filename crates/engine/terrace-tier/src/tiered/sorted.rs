@@ -80,7 +80,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// holds the record's lock.
     fn apply_cold_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let store = &self.context.store;
-        let value = prepare_inside(store, door, change, C::max_inline(store.page_bytes()))?;
+        let inline = C::max_inline(store.page_bytes());
+        let value = prepare_inside(store, door, change, inline, &self.expires)?;
         let old = self.until_done(|| self.apply_cold(door, key, value, &|| true, &mut || ()))?;
         free_inside(store, door, old.into_iter().flatten())
     }

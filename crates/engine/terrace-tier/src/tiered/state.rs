@@ -13,6 +13,7 @@ use super::levels::Levels;
 use crate::context::TierContext;
 use crate::counter::Sets;
 use crate::events::Events;
+use crate::expires::Expires;
 use crate::hot_tiers::Registered;
 use crate::policy::Policy;
 use crate::structure::Roots;
@@ -67,6 +68,7 @@ pub struct Tiered<H, C> {
     /// Promotions that missed a page, since one was brought in for them.
     pub(crate) in_vain: AtomicU32,
     pub(super) watches: Watches,
+    pub(crate) expires: Expires,
     /// Whether the policy wants to know of lookups, which costs a little.
     #[cfg(feature = "paper")]
     pub(crate) observed: bool,
@@ -133,6 +135,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             levels: Default::default(),
             in_vain: AtomicU32::new(0),
             watches: Watches::default(),
+            expires: Expires::default(),
             retired: AtomicBool::new(false),
         });
         if let Some(share) = tiered.options.policy.hot_share() {

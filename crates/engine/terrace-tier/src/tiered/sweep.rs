@@ -4,7 +4,7 @@
 //! In that order, so that the dirty records it writes fall on few neighbouring cold leaves. One step
 //! is one leaf; no operation waits for a whole sweep.
 
-use terrace_access::{Door, Edge, Flags, Sweep, Tier, Waits};
+use terrace_access::{Door, DroppedBy, Edge, Flags, Sweep, Tier, Waits};
 use terrace_base::Result;
 use terrace_base::sync::atomic::Ordering;
 use terrace_pages::{Interrupt, Space};
@@ -262,7 +262,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                     }
                 }
             };
-            let mut key = Vec::new();
+            let (mut key, mut value, mut expired) = (Vec::new(), Vec::new(), 0);
             let (mut dropped, mut records, mut fill, mut stale) = (0, 0, 0.0, 0);
             let mut missing = None;
             let mut evict = task == Task::Evict;
@@ -292,7 +292,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                         stale += u64::from(flags.is_dirty() && self.levels.is_idle(uses));
                         // When room is needed, a part of those at the bound would be some of the best
                         // where nearly all have the highest count; they have time to come down.
+                        // Before all use counts, or the dead would hold the memory.
+                        let is_expired = self.is_expired_on(page, i, &mut value)?;
                         let idle = match task {
+                            _ if is_expired => true,
                             Task::Evict => self.levels.idle(uses) >= 1.0,
                             Task::Look { .. } => evict && self.is_idle_now(uses),
                         };
@@ -305,7 +308,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                                 match page.erase(i) {
                                     Ok(_) => {
                                         lock.map(RecordLock::release_moved);
-                                        self.context.sketch.keep(hash, uses);
+                                        if is_expired {
+                                            expired += 1;
+                                        } else {
+                                            self.context.sketch.keep(hash, uses);
+                                        }
                                         dropped += 1;
                                         continue;
                                     }
@@ -317,7 +324,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                                 }
                             }
                         }
-                        if age && uses > 0 {
+                        if is_expired && uses > 0 {
+                            // A dirty one: it goes down with the next look.
+                            page.set_flags(i, flags.with_use_count(0))?;
+                        } else if age && uses > 0 {
                             page.set_flags(i, flags.with_use_count(uses - 1))?;
                         }
                         i += 1;
@@ -337,6 +347,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 self.context.store.settle(Interrupt::Miss(pid))?;
             }
             self.events.demotions.add(dropped);
+            self.expires.note_dropped(DroppedBy::Demotion, expired);
             self.stale.note(stale);
             self.levels.note(&spread, policy.idle_share());
             if task != Task::Evict {

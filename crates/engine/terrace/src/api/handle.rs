@@ -57,6 +57,7 @@ impl Handle {
                 }
             })?;
             handle.start("terrace-drops", |core| core.run_drops())?;
+            handle.start("terrace-rounds", |core| core.run_rounds())?;
         }
         Ok(handle)
     }
@@ -120,6 +121,7 @@ impl Handle {
         }
         core.checkpoints.stop();
         core.drops.stop();
+        core.rounds.stop();
         core.log.dismiss();
         for thread in self.threads.lock().drain(..) {
             // A panic of the thread has been reported by the panic hook already.

@@ -7,6 +7,8 @@ use terrace_access::Window;
 use terrace_base::Result;
 
 use crate::api::hash::Hash;
+use crate::api::range::value_of;
+use crate::read::leased::Sight;
 
 /// Hashes that come out together: 2 to the power of this.
 const TOGETHER_BITS: u32 = 16;
@@ -28,7 +30,8 @@ impl Hash {
     /// The records whose hashes are at least `from`, at least `least` of them unless it is the end: a step
     /// through all records from 0 on, of which nothing has to be kept but the number to go on with. Each record
     /// that is there all the while comes out once, over restarts too; what comes or goes meanwhile may or may
-    /// not be seen. The numbers mean something for this table only. O(records that come out).
+    /// not be seen. The numbers mean something for this table only. O(records that come out);
+    /// where records expire also those that have, and values with pages of their own are read.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -48,12 +51,17 @@ impl Hash {
         let mut window = Window::new();
         window.set_limit(least.clamp(1, MOST_RECORDS));
         let core = &self.db.handle.core;
+        let expiring = self.open.spec.expiring;
         let mut low = from.to_be_bytes().to_vec();
         let mut last = 0;
         loop {
-            let _pass = core.enter(&self.open)?;
-            let filled = self.open.structure.scan_up(&low, &mut window);
-            filled.map_err(|e| core.failed(e))?;
+            // What had expired by then had done so when it was read.
+            let now = if expiring { core.clock.now() } else { 0 };
+            {
+                let _pass = core.enter(&self.open)?;
+                let filled = self.open.structure.scan_up(&low, &mut window);
+                filled.map_err(|e| core.failed(e))?;
+            }
             for i in window.lower_bound(&low)..window.len() {
                 let (hash, key) = divided(window.key(i));
                 if step.records.len() >= least.max(1) && hash >> TOGETHER_BITS != last {
@@ -61,9 +69,16 @@ impl Hash {
                     return Ok(step);
                 }
                 last = hash >> TOGETHER_BITS;
-                let value = window.entry(i).large.is_none();
-                let value = value.then(|| window.value(i).to_vec());
-                step.records.push((key.to_vec(), value));
+                let is_large = window.entry(i).large.is_some();
+                if is_large && !expiring {
+                    step.records.push((key.to_vec(), None));
+                    continue;
+                }
+                let stored = (window.value(i), is_large);
+                if let Some(value) = value_of(self, Sight::Now, now, stored, || key)? {
+                    let value = (!is_large).then_some(value.bytes);
+                    step.records.push((key.to_vec(), value));
+                }
             }
             match window.high.take() {
                 Some(high) if high > low => low = high,

@@ -12,6 +12,7 @@ use crate::api::map::Map;
 use crate::api::range::{Range, past_prefix};
 use crate::catalog::opened::Open;
 use crate::planted::{Fault, planted};
+use crate::read::leased::take_lease;
 use crate::table::entry::{bounds, decode, prefix};
 
 /// An index of a table; see [`crate::Table::index`]. It keeps the database open.
@@ -103,14 +104,15 @@ impl IndexHandle {
         self.range::<&[u8]>(..)
     }
 
-    /// The keys in a range, each with the primary key of a row that has it, without reading rows.
+    /// The keys in a range, each with the primary key of a row that has it, without reading rows; unless these
+    /// may expire: whether they have, they say themselves.
     ///
     /// # Errors
     /// As [`IndexHandle::get`].
     pub fn keys<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Keys> {
         Ok(Keys {
             entries: self.entries_in(range)?,
-            unique: self.unique,
+            index: self.clone(),
         })
     }
 
@@ -121,7 +123,7 @@ impl IndexHandle {
     pub fn keys_with_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Keys> {
         Ok(Keys {
             entries: self.entries_with(prefix.as_ref())?,
-            unique: self.unique,
+            index: self.clone(),
         })
     }
 
@@ -145,6 +147,8 @@ impl IndexHandle {
         let (entries, rows) = (&self.entries.open, &self.table.open);
         let slot = core.tiers.locks.slot(entries.id(), entry);
         let (mut value, mut row) = (Vec::new(), Vec::new());
+        // What had expired by then is known to be gone.
+        let mut time = 0;
         loop {
             let _pass = core.enter(entries)?;
             rows.check()?;
@@ -160,7 +164,19 @@ impl IndexHandle {
             let stands = || core.tiers.locks.validate(slot, version) || planted(Fault::StaleEntry);
             let answer = rows.structure.get_while(&primary, &mut row, &stands);
             match answer.map_err(|e| core.failed(e))? {
-                Some((true, _)) => return Ok(Some((primary, row))),
+                Some((true, _)) if !rows.spec.expiring => return Ok(Some((primary, row))),
+                Some((true, _)) => {
+                    let now = core.clock.now();
+                    let lease = take_lease(rows, &mut row)?;
+                    if lease.is_over(time) {
+                        return Ok(None);
+                    }
+                    if !lease.is_over(now) {
+                        return Ok(Some((primary, row)));
+                    }
+                    // Another may have taken its place before the time was known.
+                    time = now;
+                }
                 Some((false, _)) if planted(Fault::StaleEntry) => return Ok(None),
                 Some((false, _)) => return Err(damaged(entries, rows)),
                 None => {}
@@ -247,14 +263,31 @@ impl std::iter::FusedIterator for Rows {}
 #[must_use = "it reads only when it is asked for records"]
 pub struct Keys {
     entries: Range,
-    unique: bool,
+    index: IndexHandle,
 }
 
 impl Keys {
-    fn decoded(&self, entry: Result<(Vec<u8>, Vec<u8>)>) -> Result<(Vec<u8>, Vec<u8>)> {
-        let (entry, value) = entry?;
-        let decoded = decode(self.unique, &entry, &value);
-        decoded.ok_or_else(|| Error::corrupt("data", None, "an entry of an index makes no sense"))
+    fn step(
+        &mut self,
+        next: impl Fn(&mut Range) -> Option<<Range as Iterator>::Item>,
+    ) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        loop {
+            let decoded = next(&mut self.entries)?.and_then(|entry| self.decoded(entry));
+            if let Some(decoded) = decoded.transpose() {
+                return Some(decoded);
+            }
+        }
+    }
+
+    /// What an entry says; `None` if its row has expired.
+    fn decoded(&self, (entry, value): (Vec<u8>, Vec<u8>)) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.index.table.open.spec.expiring && self.index.row(&entry)?.is_none() {
+            return Ok(None);
+        }
+        let decoded = decode(self.index.unique, &entry, &value);
+        let decoded = decoded
+            .ok_or_else(|| Error::corrupt("data", None, "an entry of an index makes no sense"))?;
+        Ok(Some(decoded))
     }
 }
 
@@ -262,15 +295,13 @@ impl Iterator for Keys {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.entries.next()?;
-        Some(self.decoded(entry))
+        self.step(Range::next)
     }
 }
 
 impl DoubleEndedIterator for Keys {
     fn next_back(&mut self) -> Option<Self::Item> {
-        let entry = self.entries.next_back()?;
-        Some(self.decoded(entry))
+        self.step(Range::next_back)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use terrace_base::lease::Lease;
 use terrace_base::{Error, Result};
 use terrace_tier::{Change, Estimate};
 use terrace_wal::Durability;
@@ -13,6 +14,7 @@ use crate::kinds::spec::MapOptions;
 use crate::kinds::{Kind, View};
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
+use crate::read::leased::{Sight, check_value, parts, with_stored};
 use crate::write::one::{AsFound, check_lengths};
 
 /// A handle of a structure of records by key, whatever its kind; clones are the same structure. It
@@ -93,6 +95,11 @@ impl Map {
         let key = key.as_ref();
         self.db.handle.core.check_key(key)?;
         let _pass = self.db.handle.core.enter(&self.open)?;
+        if self.open.spec.expiring {
+            let core = &self.db.handle.core;
+            let lease = core.get_at(&self.open, Sight::Now, key, value)?;
+            return Ok(lease.is_some());
+        }
         self.open
             .structure
             .get(key, value)
@@ -165,6 +172,35 @@ impl Map {
     }
 
     fn change(&self, key: &[u8], change: Change<'_>, durability: Option<Durability>) -> Result<()> {
+        if let Change::Put(value) = change
+            && self.open.spec.expiring
+        {
+            return self.put_leased(key, value, Lease::ENDLESS, durability);
+        }
+        self.change_stored(key, change, durability)
+    }
+
+    /// Stores a value with a lease, where records may expire.
+    pub(super) fn put_leased(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        lease: Lease,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        check_value(&self.open, value)?;
+        with_stored(lease, value, |stored| {
+            self.change_stored(key, Change::Put(stored), durability)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn change_stored(
+        &self,
+        key: &[u8],
+        change: Change<'_>,
+        durability: Option<Durability>,
+    ) -> Result<()> {
         self.db
             .handle
             .core
@@ -353,6 +389,9 @@ impl Map {
             let merged = merge.apply(old);
             answer = merged.as_ref().map(|_| true).map_err(Clone::clone);
             match merged {
+                Ok(Merged::Set(Some(new))) if planted(Fault::LeaseLostByMerge) => {
+                    Edit::PutUntil(new, Lease::ENDLESS)
+                }
                 Ok(Merged::Set(Some(new))) => Edit::Put(new),
                 Ok(Merged::Set(None)) => Edit::Delete,
                 Ok(Merged::Keep) => {
@@ -372,30 +411,61 @@ impl Map {
         durability: Option<Durability>,
         mut ask: impl FnMut(Option<&[u8]>) -> Edit<V>,
     ) -> Result<()> {
+        self.edit_leased(key, durability, |old| ask(old.map(|(_, value)| value)))
+    }
+
+    /// The same for who asks for the lease, too.
+    pub(super) fn edit_leased<V: AsRef<[u8]>>(
+        &self,
+        key: &[u8],
+        durability: Option<Durability>,
+        mut ask: impl FnMut(Option<(Lease, &[u8])>) -> Edit<V>,
+    ) -> Result<()> {
         check_lengths(self.db.handle.core.longest_key(), key, &[])?;
         let core = &self.db.handle.core;
         let mut value = Vec::new();
         loop {
-            let (found, version) = {
+            let looked = {
                 let _pass = core.enter(&self.open)?;
-                self.open
-                    .structure
-                    .get_versioned(key, &mut value)
-                    .map_err(|e| self.failed(e))?
+                core.look(&self.open, key, &mut value)?
             };
-            let answer = ask(found.then_some(&value[..]));
-            let change = match &answer {
+            let old = match looked.lease {
+                Some(_) => Some(parts(&self.open, &value)?),
+                None => None,
+            };
+            let answer = ask(old);
+            // What is changed keeps its lease, and what is new stays.
+            let kept = looked.lease.unwrap_or(Lease::ENDLESS);
+            let (new, lease) = match &answer {
                 Edit::Keep => return core.confirm_kept(&self.open, durability),
-                Edit::Put(new) => Change::Put(new.as_ref()),
-                Edit::Delete => Change::Delete,
+                Edit::Put(new) => (Some(new.as_ref()), kept),
+                Edit::PutUntil(new, lease) => (Some(new.as_ref()), *lease),
+                Edit::Until(lease) => (old.map(|(_, value)| value), *lease),
+                Edit::Delete => (None, kept),
             };
             let as_found = AsFound {
-                found,
+                found: looked.found,
                 value: &value,
-                version,
+                version: looked.version,
+                // Others may have seen that it is gone.
+                before: (lease > kept).then_some(kept),
             };
             let expect = (!planted(Fault::BlindUpdate)).then_some(&as_found);
-            if core.write_one(&self.open, key, change, expect, durability)? {
+            let write =
+                |change: Change<'_>| core.write_one(&self.open, key, change, expect, durability);
+            let done = match new {
+                None => write(Change::Delete),
+                Some(new) if !self.open.spec.expiring => write(Change::Put(new)),
+                // It goes at once.
+                Some(_) if lease != kept && lease.is_over(core.clock.now()) => {
+                    write(Change::Delete)
+                }
+                Some(new) => {
+                    check_value(&self.open, new)?;
+                    with_stored(lease, new, |stored| write(Change::Put(stored)))
+                }
+            };
+            if done? {
                 return Ok(());
             }
         }
@@ -414,7 +484,7 @@ impl Map {
         self.estimate().map(|estimate| estimate.records)
     }
 
-    /// About how many records there are and in which tier, as [`Map::estimated_len`] finds out. A
+    /// About how many records there are and in which tier (there also those that have expired), as [`Map::estimated_len`] finds out. A
     /// record may be in both tiers: a hot one whose change has not been written below yet, or one of
     /// a structure that is [`inclusive`](crate::MapOptions::inclusive).
     ///
@@ -422,16 +492,33 @@ impl Map {
     /// As [`Map::get`].
     pub fn estimate(&self) -> Result<Estimate> {
         let core = &self.db.handle.core;
-        let _pass = core.enter(&self.open)?;
-        let estimate = self.open.structure.estimate();
-        estimate.map_err(|e| self.failed(e))
+        let mut estimate = {
+            let _pass = core.enter(&self.open)?;
+            let estimate = self.open.structure.estimate();
+            estimate.map_err(|e| self.failed(e))?
+        };
+        if self.open.spec.expiring {
+            estimate.records = match core.few_records(&self.open)? {
+                Some(records) => records,
+                None => {
+                    let living = 1.0 - core.expired_share(&self.open)?;
+                    (estimate.records as f64 * living).round() as u64
+                }
+            };
+        }
+        Ok(estimate)
     }
 }
 
 /// What becomes of a record that was looked at.
-enum Edit<V> {
+pub(super) enum Edit<V> {
     Keep,
+    /// Another value, with the lease that it had.
     Put(V),
+    /// Another value, with this lease.
+    PutUntil(V, Lease),
+    /// The same value, with this lease.
+    Until(Lease),
     Delete,
 }
 

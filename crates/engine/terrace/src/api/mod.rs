@@ -2,6 +2,7 @@
 //! comes to it.
 
 pub mod database;
+pub mod expiring;
 pub mod handle;
 pub mod hash;
 pub mod hash_scan;

@@ -6,8 +6,12 @@
 
 use terrace_access::Window;
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 
+use crate::api::expiring::Expires;
 use crate::api::map::Map;
+use crate::planted::{Fault, planted};
+use crate::read::leased::{Sight, parts};
 
 /// Records in order; see [`crate::Tree::range`], [`crate::Table::range`] and [`Map::iter`]. It keeps the database open.
 #[must_use = "it reads only when it is asked for records"]
@@ -21,6 +25,9 @@ pub struct Range {
     high: Option<Vec<u8>>,
     front: Side,
     back: Side,
+    /// Which records come out, and the lease of the one that came out last.
+    sight: Sight,
+    lease: Lease,
     done: bool,
 }
 
@@ -33,6 +40,8 @@ struct Side {
     /// Whether the window was filled, and whether there is nothing behind it.
     filled: bool,
     last: bool,
+    /// What had expired by then had done so when it was filled.
+    time: u64,
 }
 
 /// Records of the first window of a range: about what a short scan asks for.
@@ -50,6 +59,69 @@ impl Side {
         };
         self.window.set_limit(limit);
     }
+
+    /// A record of the window, if it is to come out.
+    #[inline]
+    fn value(&self, map: &Map, sight: Sight, prefix: usize, i: usize) -> Result<Option<Value>> {
+        let key = || self.window.key(i).get(prefix..).unwrap_or_default();
+        let is_large = self.window.entry(i).large.is_some();
+        value_of(map, sight, self.time, (self.window.value(i), is_large), key)
+    }
+}
+
+/// A value that comes out.
+pub(super) struct Value {
+    pub bytes: Vec<u8>,
+    pub lease: Lease,
+}
+
+/// The value of a record, if it is there for readers: of one that was read into a window when it was no earlier
+/// than `time`. One that is large is looked up, and one that has expired since, for another may have come.
+#[inline]
+pub(super) fn value_of<'k>(
+    map: &Map,
+    sight: Sight,
+    time: u64,
+    (stored, is_large): (&[u8], bool),
+    key: impl FnOnce() -> &'k [u8],
+) -> Result<Option<Value>> {
+    let (open, lease) = (&map.open, Lease::ENDLESS);
+    if !open.spec.expiring && !is_large {
+        let bytes = stored.to_vec();
+        return Ok(Some(Value { bytes, lease }));
+    }
+    if !is_large {
+        let (lease, value) = parts(open, stored)?;
+        let shown = match sight {
+            Sight::Stored => Some(stored),
+            Sight::At(time) => (!lease.is_over(time)).then_some(value),
+            Sight::Now if lease.is_over(time) => {
+                map.db.handle.core.expired.note_hidden();
+                None
+            }
+            Sight::Now if lease == Lease::ENDLESS => Some(value),
+            Sight::Now if !lease.is_over(map.db.handle.core.clock.now()) => Some(value),
+            Sight::Now => return looked_up(map, sight, key()),
+        };
+        let shown = shown.map(|shown| match planted(Fault::LeaseShown) {
+            true => stored,
+            false => shown,
+        });
+        return Ok(shown.map(|shown| Value {
+            bytes: shown.to_vec(),
+            lease,
+        }));
+    }
+    looked_up(map, sight, key())
+}
+
+#[cold]
+fn looked_up(map: &Map, sight: Sight, key: &[u8]) -> Result<Option<Value>> {
+    let core = &map.db.handle.core;
+    let _pass = core.enter(&map.open)?;
+    let mut bytes = Vec::new();
+    let lease = core.get_at(&map.open, sight, key, &mut bytes)?;
+    Ok(lease.map(|lease| Value { bytes, lease }))
 }
 
 /// The lowest key above this one.
@@ -73,6 +145,11 @@ pub type Record = (Vec<u8>, Vec<u8>);
 
 impl Range {
     pub(crate) fn new(map: Map, low: Vec<u8>, high: Option<Vec<u8>>) -> Range {
+        Range::seen(map, low, high, Sight::Now)
+    }
+
+    /// The same with another sight.
+    pub(crate) fn seen(map: Map, low: Vec<u8>, high: Option<Vec<u8>>, sight: Sight) -> Range {
         let (front, back) = (Side::default(), Side::default());
         Range {
             prefix: map.open.structure.position_prefix(),
@@ -81,7 +158,26 @@ impl Range {
             high,
             front,
             back,
+            sight,
+            lease: Lease::ENDLESS,
             done: false,
+        }
+    }
+
+    /// Until when the record is there that came out last.
+    pub fn expires(&self) -> Expires {
+        Expires::of(self.lease)
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    /// What to compare leases with of what is read after this.
+    fn time(&self) -> u64 {
+        match self.sight {
+            Sight::Now if self.map.open.spec.expiring => self.map.db.handle.core.clock.now(),
+            _ => 0,
         }
     }
 
@@ -116,12 +212,9 @@ impl Range {
             self.low.clear();
             self.low.extend_from_slice(&position);
             self.low.push(0);
-            let value = match self.front.window.entry(i).large {
-                None => Some(self.front.window.value(i).to_vec()),
-                Some(_) => self.map.get(self.key(&position))?,
-            };
-            if let Some(value) = value {
-                return Ok(Some((self.key(&position).to_vec(), value)));
+            if let Some(value) = self.front.value(&self.map, self.sight, self.prefix, i)? {
+                self.lease = value.lease;
+                return Ok(Some((self.key(&position).to_vec(), value.bytes)));
             }
         }
         Ok(None)
@@ -141,14 +234,12 @@ impl Range {
             if position < self.low {
                 break;
             }
-            let value = match self.back.window.entry(i).large {
-                None => Some(self.back.window.value(i).to_vec()),
-                Some(_) => self.map.get(self.key(&position))?,
-            };
+            let value = self.back.value(&self.map, self.sight, self.prefix, i)?;
             let key = self.key(&position).to_vec();
             self.high = Some(position);
             if let Some(value) = value {
-                return Ok(Some((key, value)));
+                self.lease = value.lease;
+                return Ok(Some((key, value.bytes)));
             }
         }
         Ok(None)
@@ -170,7 +261,9 @@ impl Range {
         if self.is_empty() {
             return Ok(false);
         }
+        let time = self.time();
         let side = &mut self.front;
+        side.time = time;
         let core = &self.map.db.handle.core;
         let _pass = core.enter(&self.map.open)?;
         side.grow();
@@ -202,7 +295,9 @@ impl Range {
         if self.is_empty() {
             return Ok(false);
         }
+        let time = self.time();
         let side = &mut self.back;
+        side.time = time;
         let core = &self.map.db.handle.core;
         let _pass = core.enter(&self.map.open)?;
         side.grow();

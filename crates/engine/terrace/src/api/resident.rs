@@ -3,6 +3,7 @@
 use terrace_base::Result;
 
 use crate::api::map::Map;
+use crate::read::leased::{Sight, take_lease};
 
 impl Map {
     /// [`Map::get_into`] as far as it needs no page that is on disk: `None` if it does, and then nothing was
@@ -29,9 +30,26 @@ impl Map {
         value: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
         let key = key.as_ref();
-        self.db.handle.core.check_key(key)?;
-        let _pass = self.db.handle.core.enter(&self.open)?;
-        let answer = self.open.structure.get_or_miss(key, value);
-        answer.map(|found| found.ok()).map_err(|e| self.failed(e))
+        let core = &self.db.handle.core;
+        core.check_key(key)?;
+        let _pass = core.enter(&self.open)?;
+        let structure = &self.open.structure;
+        if !self.open.spec.expiring {
+            let answer = structure.get_or_miss(key, value);
+            return answer.map(|found| found.ok()).map_err(|e| self.failed(e));
+        }
+        let mut is_resident = true;
+        let read = |value: &mut Vec<u8>| {
+            let found = structure.get_or_miss(key, value)?;
+            is_resident = found.is_ok();
+            Ok((found.unwrap_or(false), ()))
+        };
+        let (lease, ..) = core
+            .seen(&self.open, Sight::Now, value, read)
+            .map_err(|e| self.failed(e))?;
+        if lease.is_some() {
+            take_lease(&self.open, value)?;
+        }
+        Ok(is_resident.then_some(lease.is_some()))
     }
 }

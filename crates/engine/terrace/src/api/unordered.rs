@@ -5,9 +5,12 @@
 
 use terrace_access::{StoredScan, Window};
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 
+use crate::api::expiring::Expires;
 use crate::api::map::Map;
-use crate::api::range::Range;
+use crate::api::range::{Range, value_of};
+use crate::read::leased::Sight;
 
 /// All records in no order; see [`Map::iter_unordered`]. It keeps the database open.
 #[derive(Debug)]
@@ -29,21 +32,39 @@ struct Stored {
     window: Window,
     /// The entry of the window that comes next.
     next: usize,
+    /// As in [`Range`].
+    sight: Sight,
+    time: u64,
+    lease: Lease,
     done: bool,
 }
 
 impl Unordered {
-    pub(crate) fn new(map: &Map) -> Result<Unordered> {
+    pub(crate) fn seen(map: &Map, sight: Sight) -> Result<Unordered> {
         Ok(Unordered(match map.open.structure.begin_stored() {
-            None => Source::Ordered(Box::new(map.iter()?)),
+            None => {
+                let range = Range::seen(map.clone(), Vec::new(), None, sight);
+                Source::Ordered(Box::new(range))
+            }
             Some(scan) => Source::Stored(Box::new(Stored {
                 map: map.clone(),
                 scan,
                 window: Window::new(),
                 next: 0,
+                sight,
+                time: 0,
+                lease: Lease::ENDLESS,
                 done: false,
             })),
         }))
+    }
+
+    /// Until when the record is there that came out last.
+    pub fn expires(&self) -> Expires {
+        match &self.0 {
+            Source::Ordered(range) => range.expires(),
+            Source::Stored(stored) => Expires::of(stored.lease),
+        }
     }
 }
 
@@ -62,7 +83,7 @@ impl Map {
     /// When the structure was dropped.
     pub fn iter_unordered(&self) -> Result<Unordered> {
         self.open.check()?;
-        Unordered::new(self)
+        Unordered::seen(self, Sight::Now)
     }
 }
 
@@ -75,16 +96,18 @@ impl Stored {
                 let i = self.next;
                 self.next += 1;
                 let key = self.window.key(i).get(prefix..).unwrap_or_default();
-                let value = match self.window.entry(i).large {
-                    None => Some(self.window.value(i).to_vec()),
-                    Some(_) => self.map.get(key)?,
-                };
+                let stored = (self.window.value(i), self.window.entry(i).large.is_some());
+                let value = value_of(&self.map, self.sight, self.time, stored, || key)?;
                 if let Some(value) = value {
-                    return Ok(Some((key.to_vec(), value)));
+                    self.lease = value.lease;
+                    return Ok(Some((key.to_vec(), value.bytes)));
                 }
             }
             let core = &self.map.db.handle.core;
             let _pass = core.enter(open)?;
+            if open.spec.expiring {
+                self.time = core.clock.now();
+            }
             self.next = 0;
             let filled = open.structure.scan_stored(&self.scan, &mut self.window);
             if !filled.map_err(|e| core.failed(e))? {

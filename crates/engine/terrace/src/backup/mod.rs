@@ -39,7 +39,7 @@ pub use follow_options::{FollowOptions, FollowStatus};
 pub use options::{BackupOptions, BackupReport};
 pub use prune::{Keep, PruneReport, prune_backup, prune_backup_on};
 pub use report::BackupVerifyReport;
-pub use restore::{RestoreOptions, RestoreReport, restore, restore_on};
+pub use restore::{ExpiredPart, RestoreOptions, RestoreReport, restore, restore_on};
 pub use select::RestoreTo;
 pub use text::{parse_time, text_of};
 pub use verify::{

@@ -25,8 +25,9 @@ use super::target::Target;
 use super::verify::{BackupPoint, ClockLeap, manifest};
 use crate::api::database::Database;
 use crate::api::handle::Handle;
+use crate::clock::Source;
 use crate::gentle::Cancel;
-use crate::mark::time_of;
+use crate::millis::time_of;
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
 use crate::recover::open::{identity, new_log};
@@ -130,6 +131,8 @@ pub struct RestoreReport {
     pub as_of_point: Vec<String>,
     /// Where the clock had gone back in the log that was replayed.
     pub clock_leaps: Vec<ClockLeap>,
+    /// Structures of which records have expired by today's time, which the new database has.
+    pub expired: Vec<ExpiredPart>,
     /// Pages that were written.
     pub pages: u64,
     /// Structures that there are now.
@@ -138,6 +141,16 @@ pub struct RestoreReport {
     pub verified: bool,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// About how much of a structure has expired.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct ExpiredPart {
+    /// The structure.
+    pub structure: String,
+    /// The part of its records that nobody sees any more, from 0 to 1; by a sample, if there are many.
+    pub part: f64,
 }
 
 /// Makes a new database at `to`, which must not be there or be an empty folder, of a state that the backup
@@ -204,6 +217,7 @@ pub fn restore_on(
     let all = db.structures();
     let unlogged = all.iter().filter(|info| !info.logged && replayed > 0);
     let as_of_point = unlogged.map(|info| info.name.clone()).collect();
+    let expired = expired_since(&db, &options)?;
     let structures = all.into_iter().map(|info| info.name).collect();
     db.close()?;
     Ok(RestoreReport {
@@ -213,6 +227,7 @@ pub fn restore_on(
         replayed,
         as_of_point,
         clock_leaps: target.leaps(),
+        expired,
         pages: point.live_pages,
         structures,
         verified: options.verify,
@@ -245,12 +260,38 @@ fn open_with(
     };
     let opened = Options {
         control: false,
+        // Nothing expires before it is all there, so that it can be said how much has.
+        clock: Some(Source::standing(target.time_ms.min(today(options)))),
         ..options.options.clone().create(false)
     };
     let handle = Handle::open_with(to, opened, Some(&mut behind))?;
     Ok(Database {
         handle: Arc::new(handle),
     })
+}
+
+/// What time it is, in milliseconds since 1970.
+fn today(options: &RestoreOptions<'_>) -> u64 {
+    let source = options.options.clock.clone();
+    source.unwrap_or_else(Source::system).now()
+}
+
+/// From now on the new database has today's time: what has expired by then?
+fn expired_since(db: &Database, options: &RestoreOptions<'_>) -> Result<Vec<ExpiredPart>> {
+    let core = &db.handle.core;
+    core.clock.not_before(today(options));
+    let mut expired = Vec::new();
+    for open in core.registry.all() {
+        if !open.spec.expiring || !open.is_named() {
+            continue;
+        }
+        let part = core.expired_share(&open)?;
+        if part > 0.0 {
+            let structure = open.name().to_string();
+            expired.push(ExpiredPart { structure, part });
+        }
+    }
+    Ok(expired)
 }
 
 fn cancelled() -> Error {

@@ -11,7 +11,7 @@ use super::manifest::{LogFile, Manifest, Point};
 use super::target::{MOST_NAMES, Target, alone, at, last_mark, what_there_is};
 use super::text::text_of;
 use super::times::at_time;
-use crate::mark::{millis, time_of};
+use crate::millis::{millis, time_of};
 use crate::planted::{Fault, planted};
 
 /// Which state is restored.

@@ -8,7 +8,7 @@ use super::manifest::{LogFile, Manifest, Point};
 use super::text::text_of;
 use super::verify::ClockLeap;
 use crate::effects::{Effect, Effects};
-use crate::mark::time_of;
+use crate::millis::time_of;
 
 /// A state that a set has.
 pub struct Target<'s> {

@@ -8,7 +8,7 @@ use terrace_base::{Error, Result};
 use super::manifest::{Leap, LogFile, Manifest, Point};
 use super::target::{Target, alone, at, last_mark, what_there_is};
 use super::text::text_of;
-use crate::mark::time_of;
+use crate::millis::time_of;
 use crate::planted::{Fault, planted};
 
 /// How far a clock may go back unnoted: a restore to a time is no more exact than a second.

@@ -15,7 +15,8 @@ use super::manifest::{Leap, MANIFEST, Manifest, Point};
 use super::names::log_name;
 use super::report::BackupVerifyReport;
 use crate::effects::Effects;
-use crate::mark::{Mark, time_of};
+use crate::mark::Mark;
+use crate::millis::time_of;
 use crate::progress::Progress;
 
 /// A point of a backup set.

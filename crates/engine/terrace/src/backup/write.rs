@@ -24,7 +24,7 @@ use super::state::PointId;
 use super::to_read::{Before, ToRead};
 use crate::core::Core;
 use crate::gentle::{Cancel, Pace};
-use crate::mark::millis;
+use crate::millis::millis;
 use crate::progress::{Teller, Work};
 
 fn id_of(point: &Point) -> PointId {

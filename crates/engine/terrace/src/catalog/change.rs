@@ -35,6 +35,9 @@ pub struct StructureInfo {
     /// Whether the hot tier of a table is a heap, as the cold one is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hot_heap: bool,
+    /// Whether its records may expire.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expiring: bool,
     /// How pages of an LSM-tree are compressed.
     #[serde(default, skip_serializing_if = "is_none")]
     pub compression: Compression,
@@ -59,6 +62,7 @@ impl StructureInfo {
             inclusive: false,
             logged: false,
             hot_heap: false,
+            expiring: false,
             compression: Compression::None,
             indexes: Vec::new(),
         }
@@ -74,6 +78,7 @@ impl StructureInfo {
             inclusive: open.spec.inclusive,
             logged: open.spec.logged,
             hot_heap: open.spec.hot_heap,
+            expiring: open.spec.expiring,
             compression: open.compression(),
             indexes: open.table.as_ref().map_or_else(Vec::new, TableState::infos),
         }

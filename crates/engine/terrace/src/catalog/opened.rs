@@ -1,7 +1,7 @@
 //! A structure as it is open, with its indexes if it is a table, and what the catalog knows of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use terrace_base::sync::Mutex;
 use terrace_base::{Error, Result, StructureId};
@@ -26,6 +26,8 @@ pub struct Open {
     pub index: Option<IndexEntry>,
     /// What the catalog knows of it.
     pub meta: Arc<Meta>,
+    /// About how much of it has expired, in thousandths.
+    expired: AtomicU32,
 }
 
 /// Bytes that its places in the maps by name and by number take, one in two of which is free, and those
@@ -75,7 +77,19 @@ impl Open {
             table: (spec.kind.row().view == View::Table).then(TableState::default),
             index,
             meta,
+            expired: AtomicU32::new(0),
         }
+    }
+
+    /// About how much of it has expired, when that was last looked at: a part of 1.
+    pub fn expired_share(&self) -> f64 {
+        f64::from(self.expired.load(Ordering::Relaxed)) / 1000.0
+    }
+
+    /// It was looked at.
+    pub fn set_expired_share(&self, share: f64) {
+        let thousandths = (share * 1000.0).round() as u32;
+        self.expired.store(thousandths, Ordering::Relaxed);
     }
 
     /// Bytes of memory that it takes as long as it is there, but for its name, which is short.

@@ -21,7 +21,9 @@ use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 use crate::catalog::entries::{Catalog, Entry};
 use crate::catalog::opened::{IndexState, Meta};
 use crate::catalog::opened::{NewStructure, Open};
-use crate::kinds::spec::{Compression, check_name};
+use crate::expired::counts::{Expired, OfRows};
+use crate::kinds::View;
+use crate::kinds::spec::{Compression, Spec, check_name};
 use crate::kinds::structures;
 use crate::planted::{Fault, planted};
 
@@ -62,17 +64,25 @@ pub struct Registry {
     catalog: Arc<Catalog>,
     names: RwLock<Names>,
     next_id: AtomicU32,
+    expired: Arc<Expired>,
 }
 
 impl Registry {
     /// Opens everything that the catalog names. `next_id` is the first number never given out.
-    pub fn open(tiers: Arc<TierContext>, catalog: Catalog, next_id: u32) -> Result<Registry> {
+    /// `expired` tells what has expired.
+    pub fn open(
+        tiers: Arc<TierContext>,
+        catalog: Catalog,
+        next_id: u32,
+        expired: Arc<Expired>,
+    ) -> Result<Registry> {
         let registry = Registry {
             store: tiers.store.clone(),
             tiers,
             catalog: Arc::new(catalog),
             names: RwLock::default(),
             next_id: AtomicU32::new(next_id),
+            expired,
         };
         for entry in registry.catalog.load()? {
             if entry.id.0 >= next_id {
@@ -101,12 +111,30 @@ impl Registry {
             let hook = registry.hook(&meta);
             let (id, spec) = (entry.id, entry.spec);
             let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
+            registry.tell(&*structure, spec);
             if entry.dropping {
                 structure.retire();
             }
             registry.remember(Arc::new(Open::new(structure, meta)));
         }
         Ok(registry)
+    }
+
+    /// What tells what has expired.
+    pub fn expired(&self) -> &Arc<Expired> {
+        &self.expired
+    }
+
+    /// A structure may drop what has expired; but rows go with their entries, logged.
+    fn tell(&self, structure: &dyn Structure, spec: Spec) {
+        if !spec.expiring {
+            return;
+        }
+        if spec.kind.row().view == View::Table && !planted(Fault::EntryLeftBehind) {
+            structure.expire_by(Arc::new(OfRows(self.expired.clone())));
+        } else {
+            structure.expire_by(self.expired.clone());
+        }
     }
 
     /// The catalog.
@@ -278,6 +306,7 @@ impl Registry {
         };
         let meta = Meta::new(entry);
         let structure = structures::create(&self.tiers, id, new.spec, self.hook(&meta), door)?;
+        self.tell(&*structure, new.spec);
         meta.entry.lock().roots = structure.roots();
         Ok((structure, meta))
     }

@@ -6,8 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use terrace_base::lease::Lease;
+
 use super::place::Place;
 use crate::kinds::Kind;
+use crate::millis::time_of;
 
 /// A structure that a change is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub enum Change<'c> {
         key: &'c [u8],
         /// Its value.
         value: &'c [u8],
+        /// When the record expires, if it does: no change tells it when it has.
+        expires: Option<SystemTime>,
     },
     /// The key is not there from now on; it may not have been there before.
     Delete {
@@ -80,7 +85,7 @@ pub struct Commit {
 /// A change, by its places in the record.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    Put(Arc<ChangedStructure>, Range<usize>, Range<usize>),
+    Put(Arc<ChangedStructure>, Range<usize>, Range<usize>, Lease),
     Delete(Arc<ChangedStructure>, Range<usize>),
     Created(Arc<ChangedStructure>),
     Dropped(Arc<ChangedStructure>),
@@ -102,10 +107,11 @@ impl Commit {
     /// What was changed, in the order in which it was written.
     pub fn changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         self.changes.iter().map(|item| match item {
-            Item::Put(structure, key, value) => Change::Put {
+            Item::Put(structure, key, value, lease) => Change::Put {
                 structure,
                 key: self.part(key),
                 value: self.part(value),
+                expires: lease.end().map(time_of),
             },
             Item::Delete(structure, key) => Change::Delete {
                 structure,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commit::{Change, ChangedStructure, Commit};
 use super::place::Place;
-use crate::mark::millis;
+use crate::millis::millis;
 
 /// One commit, to be printed or sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,9 @@ pub struct ChangeLine {
     /// The value in hexadecimal, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_hex: Option<String>,
+    /// When the record expires, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// The name of a mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
@@ -95,11 +98,13 @@ impl From<Change<'_>> for ChangeLine {
                 structure,
                 key,
                 value,
+                expires,
             } => {
                 let (value, value_hex) = text_or_hex(value);
                 ChangeLine {
                     value,
                     value_hex,
+                    expires_ms: expires.map(millis),
                     ..ChangeLine::of_record("put", structure, key)
                 }
             }

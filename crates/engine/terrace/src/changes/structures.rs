@@ -6,19 +6,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use terrace_base::{Result, StructureId};
+use terrace_base::lease::Lease;
+use terrace_base::{Error, Result, StructureId};
 
 use super::commit::{ChangedStructure, Item};
 use crate::catalog::registry::Registry;
 use crate::effects::{Effect, Effects};
-use crate::mark::time_of;
+use crate::millis::time_of;
 use crate::planted::{Fault, planted};
-use terrace_base::Error;
 
 /// One structure.
 struct Known {
     shown: Arc<ChangedStructure>,
     is_index: bool,
+    /// Whether its values have a lease in front.
+    expiring: bool,
     is_finished: bool,
 }
 
@@ -39,6 +41,7 @@ impl Structures {
                     kind: Some(open.spec.kind),
                 }),
                 is_index: open.index.is_some(),
+                expiring: open.spec.expiring,
                 is_finished: !open.is_unfinished(),
             };
             (open.id(), known)
@@ -67,6 +70,16 @@ impl Structures {
         known.is_none_or(|known| known.is_index || unfinished(known))
     }
 
+    /// The lease of a stored value, and the value.
+    fn parts<'v>(&self, id: StructureId, stored: &'v [u8]) -> Result<(Lease, &'v [u8])> {
+        match self.known.get(&id) {
+            Some(known) if known.expiring => Lease::split(stored).ok_or_else(|| {
+                Error::corrupt("log", None, "a record has a value without a proper lease")
+            }),
+            _ => Ok((Lease::ENDLESS, stored)),
+        }
+    }
+
     /// The changes of a record; none if it has only such as nobody sees.
     ///
     /// # Errors
@@ -86,7 +99,9 @@ impl Structures {
                     key,
                     value,
                 } if !self.is_hidden(structure) => {
-                    items.push(Item::Put(self.shown(structure), range(key), range(value)));
+                    let (lease, value) = self.parts(structure, value)?;
+                    let (key, value) = (range(key), range(value));
+                    items.push(Item::Put(self.shown(structure), key, value, lease));
                 }
                 Effect::Delete { structure, key } if !self.is_hidden(structure) => {
                     items.push(Item::Delete(self.shown(structure), range(key)));
@@ -106,6 +121,7 @@ impl Structures {
                             kind: Some(spec.kind),
                         }),
                         is_index: index.is_some(),
+                        expiring: spec.expiring,
                         is_finished: !unfinished,
                     };
                     self.known.insert(structure, known);

@@ -7,10 +7,11 @@
 use std::time::SystemTime;
 
 use terrace_base::{Error, Result};
-use terrace_pages::{CheckpointReport, CutInfo, Pace};
+use terrace_pages::{CheckpointReport, CutInfo, LEARNT_BYTES, Pace};
 use terrace_wal::Position;
 
 use super::state::Speed;
+use crate::clock::TIME_AT;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
 
@@ -76,7 +77,7 @@ impl Core {
             time.set(crate::planted::now());
             CutInfo {
                 log_position: position.encode(),
-                learnt: self.registry.learnt(),
+                learnt: self.learnt(),
                 next_structure: self.next_structure(),
                 next_sequence: position.sequence,
                 catalog_root: self.registry.catalog().root(),
@@ -106,6 +107,13 @@ impl Core {
                 self.log.checkpointed(made()?, generation)
             })?;
         Ok((report, made()?, time.get()))
+    }
+
+    /// What is to be known again after the next opening: what was learnt, and what time it is.
+    fn learnt(&self) -> [u8; LEARNT_BYTES] {
+        let mut learnt = self.registry.learnt();
+        learnt[TIME_AT].copy_from_slice(&self.clock.now().to_le_bytes());
+        learnt
     }
 
     fn next_structure(&self) -> u32 {

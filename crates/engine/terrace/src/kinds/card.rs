@@ -53,10 +53,7 @@ fn decode(view: View<'_>) -> std::result::Result<Records, Torn> {
         let key = take(&mut at, usize::from(key_len))?;
         let (mut value, mut large) = (Vec::new(), None);
         if value_len == LARGE {
-            large = Some(LargeRef {
-                head: PageId(view.u64(at)?),
-                len: view.u32(at + 8)?,
-            });
+            large = Some(LargeRef::of_word(view.u64(at)?, view.u32(at + 8)?));
             at += 12;
         } else {
             value = take(&mut at, usize::from(value_len))?;
@@ -85,7 +82,7 @@ fn encode(records: &Records, page_bytes: usize) -> Result<Vec<u8>> {
         out.extend(key);
         match record.large {
             Some(large) => {
-                out.extend(large.head.0.to_le_bytes());
+                out.extend(large.word().to_le_bytes());
                 out.extend(large.len.to_le_bytes());
             }
             None => out.extend(&record.value),

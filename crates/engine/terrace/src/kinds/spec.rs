@@ -105,6 +105,8 @@ pub struct Spec {
     pub hot_heap: bool,
     /// How its pages were to be compressed when it was made; what is so now stands in its entry.
     pub compression: Compression,
+    /// Whether each value has a lease in front, and records may expire.
+    pub expiring: bool,
 }
 
 /// Bytes that [`Spec::encode`] appends.
@@ -114,6 +116,8 @@ const UNLOGGED: u8 = 2;
 const APART: u8 = 4;
 /// Tables that were made before there was a choice have a heap in both tiers, and no flag.
 const HOT_TREE: u8 = 8;
+/// In the byte of the policy.
+const EXPIRING: u8 = 0x80;
 /// The upper four bits are how many levels are compressed.
 const LEVELS_SHIFT: u32 = 4;
 
@@ -127,7 +131,7 @@ impl Spec {
         let policy = match self.policy {
             Policy::Default => 0,
             Policy::Paper => 1,
-        };
+        } | if self.expiring { EXPIRING } else { 0 };
         let inclusive = if self.inclusive { INCLUSIVE } else { 0 };
         let unlogged = if self.logged { 0 } else { UNLOGGED };
         let apart = if self.apart { APART } else { 0 };
@@ -184,7 +188,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
             2 => Tiers::Two,
             _ => return None,
         },
-        policy: match policy {
+        policy: match policy & !EXPIRING {
             0 => Policy::Default,
             1 => Policy::Paper,
             _ => return None,
@@ -194,6 +198,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         apart: flags & APART != 0,
         hot_heap: false,
         compression: Compression::of_levels(flags >> LEVELS_SHIFT)?,
+        expiring: policy & EXPIRING != 0,
     };
     let is_tree = flags & HOT_TREE != 0;
     if is_tree && !spec.has_hot_rows() {
@@ -222,6 +227,7 @@ pub struct MapOptions {
     apart: Option<bool>,
     hot_heap: Option<bool>,
     compression: Option<Compression>,
+    expiring: Option<bool>,
 }
 
 impl MapOptions {
@@ -302,6 +308,16 @@ impl MapOptions {
         }
     }
 
+    /// Its records may expire: [`crate::Map::put_for`] says when. That is so for good; a structure that is there
+    /// becomes one by [`crate::Map::iter`] into a new one, or `terrace dump` and `terrace load`. A value takes a
+    /// byte more than otherwise, seven if it is to expire.
+    pub fn expiring(self) -> MapOptions {
+        MapOptions {
+            expiring: Some(true),
+            ..self
+        }
+    }
+
     /// What was said of compression.
     pub(crate) fn said_of_compression(&self) -> Option<Compression> {
         self.compression
@@ -317,6 +333,7 @@ impl MapOptions {
             apart: self.apart.unwrap_or(false),
             hot_heap: self.hot_heap.unwrap_or(false),
             compression: self.compression.unwrap_or_default(),
+            expiring: self.expiring.unwrap_or(false),
         }
     }
 
@@ -383,6 +400,15 @@ impl MapOptions {
                 false => format!("{kind} whose hot tier is no heap"),
             };
             return differs(&of(is.hot_heap), &of(hot_heap));
+        }
+        if let Some(expiring) = self.expiring
+            && expiring != is.expiring
+        {
+            let of = |expiring| match expiring {
+                true => format!("{kind} whose records may expire"),
+                false => format!("{kind} whose records stay"),
+            };
+            return differs(&of(is.expiring), &of(expiring));
         }
         Ok(())
     }
@@ -455,6 +481,14 @@ mod tests {
         // And tiers apart, or a heap above, for one kind and number of tiers; one kind is always inclusive
         // with two.
         assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2);
+        // With or without a lease in front of the values.
+        let mut expiring = Vec::new();
+        let options = MapOptions::new().tiers(Tiers::One).expiring();
+        options.spec(Kind::Hash).encode(&mut expiring);
+        assert_eq!(expiring, [1, 1, 0x80, 1]);
+        assert!(decode_spec(&mut &expiring[..]).unwrap().expiring);
+        assert!(!decode_spec(&mut &[1, 1, 0, 1][..]).unwrap().expiring);
+        assert!(decode_spec(&mut &[1, 1, 0x82, 1][..]).is_none());
         assert!(decode_spec(&mut &[0, 1, 0][..]).is_none());
     }
 

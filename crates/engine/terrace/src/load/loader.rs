@@ -1,16 +1,22 @@
 //! The handle of who loads many records.
 
+use std::time::{Duration, SystemTime};
+
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 use terrace_base::process::of_another_process;
+use terrace_tier::Change;
 use terrace_wal::Durability;
 
 use super::group::{GROUP_RECORDS, group_bytes};
 use super::record::Record;
 use super::sorter::Sorter;
 use super::space::Memory;
+use crate::api::expiring::Expires;
 use crate::api::map::Map;
 use crate::gentle::Cancel;
 use crate::progress::Progress;
+use crate::read::leased::{check_expiring, check_value, with_stored};
 use crate::write::batch::Batch;
 use crate::write::one::check_lengths;
 
@@ -115,10 +121,66 @@ impl Loader {
     /// structure dropped: now and then it is looked whether it is so.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
+        if self.map.open.spec.expiring {
+            return self.put_leased(key, value, Lease::ENDLESS);
+        }
+        self.put_stored(key, value)
+    }
+
+    /// [`Loader::put`] of a record that is there up to an instant, or for ever; see [`Map::put_for`]. One that has
+    /// expired takes the place of one that is there all the same.
+    ///
+    /// # Errors
+    /// As [`Loader::put`]; [`terrace_base::Error::Invalid`] where records do not expire.
+    pub fn put_expiring(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expires: Expires,
+    ) -> Result<()> {
+        check_expiring(&self.map.open)?;
+        self.put_leased(key.as_ref(), value.as_ref(), expires.lease())
+    }
+
+    /// [`Loader::put_expiring`] for so long from now on.
+    ///
+    /// # Errors
+    /// As [`Loader::put_expiring`].
+    pub fn put_for(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        duration: Duration,
+    ) -> Result<()> {
+        check_expiring(&self.map.open)?;
+        let lease = self.map.db.handle.core.lease_for(duration);
+        self.put_leased(key.as_ref(), value.as_ref(), lease)
+    }
+
+    /// [`Loader::put_expiring`] up to an instant.
+    ///
+    /// # Errors
+    /// As [`Loader::put_expiring`].
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: SystemTime,
+    ) -> Result<()> {
+        self.put_expiring(key, value, Expires::At(time))
+    }
+
+    fn put_leased(&mut self, key: &[u8], value: &[u8], lease: Lease) -> Result<()> {
+        check_value(&self.map.open, value)?;
+        with_stored(lease, value, |stored| self.put_stored(key, stored))
+    }
+
+    fn put_stored(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         check_lengths(self.map.db.handle.core.longest_key(), key, value)?;
         self.check_owner()?;
         let Some(sorting) = &mut self.sorting else {
-            self.batch.put(&self.map, key, value);
+            let (open, db) = (&self.map.open, &self.map.db);
+            self.batch.change(open, Some(db), key, Change::Put(value));
             self.put += 1;
             let core = &self.map.db.handle.core;
             let most = group_bytes(core, core.options.memory / MEMORY_PART);
@@ -129,7 +191,9 @@ impl Loader {
         };
         let is_long = value.len() > LONG_VALUE;
         if is_long {
-            self.map.put_with(key, value, Durability::Buffered)?;
+            let durability = Some(Durability::Buffered);
+            self.map
+                .change_stored(key, Change::Put(value), durability)?;
         }
         let value = (!is_long).then_some(value);
         let (record, core) = (Record { key, value }, &self.map.db.handle.core);

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use terrace_access::{Flags, Window};
 use terrace_base::{Error, Result};
+use terrace_tier::Change;
 use terrace_wal::Durability;
 
 use super::group::{GROUP_RECORDS, group_bytes};
@@ -49,7 +50,8 @@ impl Group {
     }
 
     fn push(&mut self, map: &Map, key: &[u8], value: &[u8]) -> Result<()> {
-        self.batch.put(map, key, value);
+        let (open, db) = (&map.open, Some(&map.db));
+        self.batch.change(open, db, key, Change::Put(value));
         let append = |bytes: &[u8], out: &mut Vec<u8>| {
             out.extend_from_slice(bytes);
             Ok::<(), Error>(())

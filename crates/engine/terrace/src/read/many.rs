@@ -1,9 +1,11 @@
 //! Many records read together: what is in memory first, then the pages of the others at the same time.
 
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::read::leased::{Sight, parts};
 
 /// Pages that are read together at most: as many as the smallest memory has frames for.
 pub const TOGETHER: usize = 64;
@@ -40,10 +42,22 @@ impl Core {
             while missing.len() < TOGETHER
                 && let Some(i) = waiting.pop()
             {
-                let answer = open.structure.get_or_miss(keys[i], &mut value);
-                match answer.map_err(|e| self.failed(e))? {
-                    Ok(there) => found(i, there.then_some(&value[..])),
-                    Err(page) => missing.push((i, page)),
+                let mut missed = None;
+                let read = |value: &mut Vec<u8>| {
+                    Ok(match open.structure.get_or_miss(keys[i], value)? {
+                        Ok(there) => (there, ()),
+                        Err(page) => {
+                            missed = Some(page);
+                            (false, ())
+                        }
+                    })
+                };
+                let (lease, ..) = self
+                    .seen(open, Sight::Now, &mut value, read)
+                    .map_err(|e| self.failed(e))?;
+                match missed {
+                    None => found(i, shown(open, lease, &value)?),
+                    Some(page) => missing.push((i, page)),
                 }
             }
             pages.clear();
@@ -53,13 +67,20 @@ impl Core {
             // pages push each other out.
             let mut missing = missing.iter().map(|(i, _)| *i);
             if let Some(i) = missing.next() {
-                let there = open.structure.get(keys[i], &mut value);
-                let there = there.map_err(|e| self.failed(e))?;
-                found(i, there.then_some(&value[..]));
+                let lease = self.get_at(open, Sight::Now, keys[i], &mut value)?;
+                found(i, lease.map(|_| &value[..]));
             }
             waiting.extend(missing.rev());
             drop(pass);
         }
         Ok(())
+    }
+}
+
+/// What a reader gets of a stored value.
+fn shown<'v>(open: &Open, lease: Option<Lease>, stored: &'v [u8]) -> Result<Option<&'v [u8]>> {
+    match lease {
+        Some(_) => parts(open, stored).map(|(_, value)| Some(value)),
+        None => Ok(None),
     }
 }

@@ -1,3 +1,4 @@
 //! Reading many records together.
 
+pub mod leased;
 pub mod many;

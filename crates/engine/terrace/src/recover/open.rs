@@ -23,8 +23,11 @@ use terrace_wal::{Log, LogOptions, Position, decode_segment};
 use crate::catalog::entries::Catalog;
 use crate::catalog::registry::Registry;
 use crate::checkpoint::state::{Checkpoints, Speed};
+use crate::clock::{Clock, Source, TIME_AT};
 use crate::core::Core;
 use crate::drops::queue::Drops;
+use crate::expired::counts::Expired;
+use crate::expired::pause::Rounds;
 use crate::load::run_file::remove_leftovers as remove_loads;
 use crate::load::space::Space;
 use crate::options::{Budget, Options, SweepOrder};
@@ -86,7 +89,12 @@ impl Core {
     /// Opens a pinned image, to be read only: there is no log, and no thread.
     pub fn open_image(pin: PinnedImage, options: &Options) -> Result<Arc<Core>> {
         let superblock = pin.superblock().clone();
-        Core::over_image(PageStore::open_image(pin)?, &superblock, options)
+        // What had expired then, and nothing else, is gone.
+        let clock = match time_of_cut(&superblock) {
+            0 => running_clock(options, 0),
+            time => Clock::fixed(time),
+        };
+        Core::over_image(PageStore::open_image(pin)?, &superblock, options, clock)
     }
 
     /// Opens the last checkpoint of a database that nobody writes to, to be read only.
@@ -115,7 +123,8 @@ impl Core {
         let folder = disk.folder().map(std::path::Path::to_owned);
         let (store, main) = PageStore::open_read_only(disk, store_options(options, &budget))
             .map_err(|e| budget.explain(e))?;
-        let mut core = Core::over_image(store, &superblock, options)?;
+        let clock = running_clock(options, time_of_cut(&superblock));
+        let mut core = Core::over_image(store, &superblock, options, clock)?;
         if let Some(core) = Arc::get_mut(&mut core) {
             core.read_only_of = Some(main);
             #[cfg(feature = "backup")]
@@ -131,7 +140,9 @@ impl Core {
         store: PageStore,
         superblock: &Superblock,
         options: &Options,
+        clock: Clock,
     ) -> Result<Arc<Core>> {
+        let clock = Arc::new(clock);
         let store = Arc::new(store);
         let options = Options {
             foreground: true,
@@ -151,7 +162,12 @@ impl Core {
         let part = IMAGE_PART_BYTES as usize;
         let tiers = TierContext::with_sketch(store.clone(), part, part);
         let catalog = Catalog::open(&store, superblock.catalog_root);
-        let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+        let registry = Registry::open(
+            tiers.clone(),
+            catalog,
+            superblock.next_structure,
+            Expired::new(clock.clone()),
+        )?;
         // In memory only: what is unfinished is not found, and nothing is taken apart.
         registry.settle()?;
         let budget = Budget::of(options.memory);
@@ -163,10 +179,22 @@ impl Core {
         store.count_image_bytes(beside + registry.memory_bytes());
         let opening = Opening::default();
         let core = assemble(
-            options, budget, disk, store, tiers, log, registry, cut, opening, None,
+            options, budget, disk, store, tiers, log, registry, clock, cut, opening, None,
         );
         Ok(Arc::new(core?))
     }
+}
+
+/// The time that a checkpoint was made with, of a database that keeps it; otherwise 0.
+fn time_of_cut(superblock: &Superblock) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&superblock.learnt[TIME_AT]);
+    u64::from_le_bytes(bytes)
+}
+
+fn running_clock(options: &Options, floor: u64) -> Clock {
+    let source = options.clock.clone().unwrap_or_else(Source::system);
+    Clock::running(source, floor)
 }
 
 fn seconds(duration: Duration) -> f64 {
@@ -252,13 +280,19 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     let (store, cleaner) = start(store, &options)?;
     let tiers = tier_context(&store, &options, &budget);
     let catalog = Catalog::create(&store)?;
-    let registry = Registry::open(tiers.clone(), catalog, FIRST_STRUCTURE)?;
+    let clock = Arc::new(running_clock(&options, 0));
+    let registry = Registry::open(
+        tiers.clone(),
+        catalog,
+        FIRST_STRUCTURE,
+        Expired::new(clock.clone()),
+    )?;
     let opening = Opening {
         created: true,
         ..Opening::default()
     };
     assemble(
-        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
+        options, budget, disk, store, tiers, log, registry, clock, cut, opening, cleaner,
     )
 }
 
@@ -287,7 +321,13 @@ fn recover(
         PageId::NONE => Catalog::create(&store)?,
         root => Catalog::open(&store, root),
     };
-    let registry = Registry::open(tiers.clone(), catalog, superblock.next_structure)?;
+    let clock = Arc::new(running_clock(&options, time_of_cut(&superblock)));
+    let registry = Registry::open(
+        tiers.clone(),
+        catalog,
+        superblock.next_structure,
+        Expired::new(clock.clone()),
+    )?;
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
     // With a full hot tier replay has to demote; the thread does it beside.
@@ -326,6 +366,7 @@ fn recover(
         if let Some(behind) = behind {
             behind(replay)?;
         }
+        clock.not_before(replay.marked());
         Ok(log)
     })?;
     if let Some(teller) = teller {
@@ -352,7 +393,7 @@ fn recover(
     };
     drop(demoter);
     assemble(
-        options, budget, disk, store, tiers, log, registry, cut, opening, cleaner,
+        options, budget, disk, store, tiers, log, registry, clock, cut, opening, cleaner,
     )
 }
 
@@ -393,10 +434,12 @@ fn assemble(
     tiers: Arc<TierContext>,
     log: Log,
     registry: Registry,
+    clock: Arc<Clock>,
     cut: Position,
     opening: Opening,
     cleaner: Option<Cleaner>,
 ) -> Result<Core> {
+    let expired = registry.expired().clone();
     let passes = Arc::new(Passes::new()?);
     stop_after_panics(&store, &passes);
     Ok(Core {
@@ -414,6 +457,9 @@ fn assemble(
         drops: Drops::default(),
         series: Mutex::default(),
         read_only_of: None,
+        clock,
+        expired,
+        rounds: Rounds::default(),
         #[cfg(feature = "backup")]
         backups: Default::default(),
         demoter: Mutex::new(None),

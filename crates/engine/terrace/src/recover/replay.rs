@@ -52,6 +52,7 @@ pub fn replay<T>(
             last: None,
         },
         operations: 0,
+        marked: 0,
         hands: Vec::new(),
         common: &common,
     };
@@ -84,6 +85,8 @@ pub fn replay<T>(
 pub struct Replay<'r> {
     applier: Applier<'r>,
     operations: u64,
+    /// The time of the latest mark.
+    marked: u64,
     /// One for each thread; none when the caller's thread does it all.
     hands: Vec<Hand>,
     common: &'r Common,
@@ -129,7 +132,7 @@ impl Replay<'_> {
                     self.deal(structure, key, bytes)?;
                 }
                 Effect::Put { .. } | Effect::Delete { .. } => self.applier.change(effect)?,
-                Effect::Mark { .. } => {}
+                Effect::Mark { time_ms, .. } => self.marked = self.marked.max(time_ms),
                 effect => {
                     self.wait()?;
                     self.applier.catalog(effect)?;
@@ -137,6 +140,11 @@ impl Replay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The time of the latest mark, in milliseconds since 1970.
+    pub fn marked(&self) -> u64 {
+        self.marked
     }
 
     fn deal(&mut self, structure: StructureId, key: &[u8], bytes: &[u8]) -> Result<()> {

@@ -4,6 +4,7 @@ use std::ops::RangeBounds;
 
 use terrace_base::{Error, Result};
 
+use crate::api::expiring::Expires;
 use crate::api::index::IndexHandle;
 use crate::api::map::Map;
 use crate::api::ordered;
@@ -41,6 +42,14 @@ impl SnapshotMap {
     /// [`crate::Error::SnapshotGone`], a failure of the disk, damage.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.map.get(key)
+    }
+
+    /// Until when a record was there; `None` if it was not. What had expired when the snapshot was taken was not.
+    ///
+    /// # Errors
+    /// As [`SnapshotMap::get`].
+    pub fn expires(&self, key: impl AsRef<[u8]>) -> Result<Option<Expires>> {
+        self.map.expires(key)
     }
 
     /// Replaces `value` by the value that a key had and returns whether there was one; without, what

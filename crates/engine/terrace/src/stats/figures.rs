@@ -9,6 +9,7 @@ use crate::catalog::change::StructureInfo;
 use crate::catalog::opened::IndexState;
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::expired::counts::ExpiryStats;
 use crate::histogram::Summary;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
@@ -36,6 +37,9 @@ pub struct Stats {
     pub checkpoints: CheckpointStats,
     /// What became of transactions.
     pub transactions: TransactionStats,
+    /// Records that had expired.
+    #[serde(default)]
+    pub expiry: ExpiryStats,
     /// Dropped structures whose pages could not be given back so far.
     pub drops: DropStats,
     /// Files of loaders: what they sort and have no memory for.
@@ -112,6 +116,10 @@ pub struct StructureStats {
     pub swept_fill_thousandths: u64,
     /// Mean fill of the hot leaves that the sweep has seen, 0 to 1; `None` before the first.
     pub hot_fill: Option<f64>,
+    /// About how much of it has expired and takes space still, 0 to 1, when that was last looked at: each minute,
+    /// and by a survey. `None` where records do not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_ratio: Option<f64>,
     /// What merging has come to, of an LSM-tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lsm: Option<LsmStats>,
@@ -375,6 +383,7 @@ impl StructureStats {
             swept_leaves: s.swept_leaves,
             swept_fill_thousandths: s.swept_fill_thousandths,
             hot_fill: ratio(s.swept_fill_thousandths, s.swept_leaves * 1000),
+            expired_ratio: open.spec.expiring.then(|| open.expired_share()),
         }
     }
 
@@ -385,6 +394,11 @@ impl StructureStats {
         // An LSM-tree knows its levels once it has been looked into.
         self.lsm = open.structure.merge_figures().map(LsmStats::from);
         self.records = found.map(|found| found.records);
+        if open.spec.expiring {
+            let living = 1.0 - open.expired_share();
+            let living = |records: u64| (records as f64 * living).round() as u64;
+            self.records = self.records.map(living);
+        }
         self.hot_records = found.map(|found| found.hot);
         self.cold_records = found.map(|found| found.cold);
         let indexes = open.table.as_ref().map(|table| table.snapshot());
@@ -471,6 +485,7 @@ impl StructureStats {
             swept_leaves,
             swept_fill_thousandths,
             hot_fill: ratio(swept_fill_thousandths, swept_leaves * 1000),
+            expired_ratio: None,
             lsm: is_lsm.then_some(lsm),
             by_index: Vec::new(),
         }
@@ -485,6 +500,12 @@ impl Core {
 
     /// A snapshot with what there is in each structure, which has to be read.
     pub fn survey(&self) -> Result<Stats> {
+        for open in self.registry.all() {
+            if open.spec.expiring && open.is_named() {
+                // What cannot be read is no reason to say nothing of the others.
+                let _ = self.expired_share(&open);
+            }
+        }
         let _pass = self.passes.enter()?;
         Ok(self.snapshot(true))
     }
@@ -601,6 +622,7 @@ impl Core {
                 ..checkpoints
             },
             transactions: self.transactions.stats(),
+            expiry: self.expired.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
             #[cfg(feature = "backup")]

@@ -69,6 +69,25 @@ fn with_indexes(
     })
 }
 
+/// What has expired, if anything may.
+fn expired(f: &mut Formatter<'_>, stats: &Stats) -> Result {
+    let expiring = |s: &&StructureStats| s.expired_ratio.is_some();
+    if !stats.structures.iter().any(|s| expiring(&s)) {
+        return Ok(());
+    }
+    writeln!(f, "records that expire")?;
+    for s in stats.structures.iter().filter(expiring) {
+        let share = percent(s.expired_ratio);
+        writeln!(f, "  {}: about {share} have expired", s.info.name)?;
+    }
+    let e = &stats.expiry;
+    writeln!(
+        f,
+        "  {} reads met one; dropped {} by demotion, {} by merges, {} by rounds; {} steps of the clock",
+        e.hidden, e.dropped_by_demotion, e.dropped_by_merge, e.dropped_by_round, e.clock_steps
+    )
+}
+
 /// Where the records of a structure live.
 fn place(f: &mut Formatter<'_>, s: &StructureStats, name: &str, kind: Option<&str>) -> Result {
     let number = |number: Option<u64>| number.map_or("?".into(), |number| number.to_string());
@@ -359,6 +378,7 @@ impl Display for Stats {
                 )?;
             }
         }
+        expired(f, self)?;
         let d = &self.drops;
         if let Some(error) = &d.last_error {
             writeln!(f, "drops")?;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_base::lease::Lease;
 use terrace_base::{Error, Result};
 use terrace_tier::Change;
 
@@ -14,6 +15,7 @@ use super::entry::encode;
 use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
 use super::rows::{Expected, duplicate};
 use crate::api::map::Map;
+use crate::api::unordered::Unordered;
 use crate::catalog::opened::{IndexState, NewStructure, Open, TableState};
 use crate::checkpoint::state::Speed;
 use crate::core::Core;
@@ -21,6 +23,7 @@ use crate::index::definition::{Index, IndexEntry};
 use crate::index::state::Closed;
 use crate::kinds::Kind;
 use crate::kinds::spec::Spec;
+use crate::read::leased::{Sight, parts};
 use crate::write::batch::{Batch, Wrote};
 use crate::write::one::check_lengths;
 
@@ -28,6 +31,9 @@ use crate::write::one::check_lengths;
 const STEP_ENTRIES: usize = 512;
 /// Bytes of entries that are written at a time: a step must not hold up a checkpoint.
 const STEP_BYTES: usize = 256 << 10;
+
+/// Who has which keys of a new unique index, or nobody, as far as what is gathered for a step says it.
+type Holders = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn no_table(open: &Open) -> Error {
     Error::invalid(format!(
@@ -112,6 +118,7 @@ impl Core {
             spec: Spec {
                 kind: Kind::Tree,
                 hot_heap: false,
+                expiring: false,
                 ..table.spec
             },
             name: &index.name,
@@ -181,15 +188,16 @@ impl Core {
     /// Writes the entries of all rows, in bounded steps. The table is closed.
     fn fill(&self, rows: &Map, index: &IndexState, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (table, unique) = (&rows.open, index.entry.unique);
-        let (mut batch, mut holders) = (Batch::default(), BTreeMap::new());
-        let mut holder = Vec::new();
+        let (mut batch, mut holders) = (Batch::default(), Holders::new());
         let mut seen = 0;
-        for row in rows.iter_unordered()? {
+        // What has expired has entries, too, until it goes.
+        for row in Unordered::seen(rows, Sight::Stored)? {
             let (primary, row) = row?;
+            let (lease, row) = parts(table, &row)?;
             seen += 1;
-            for key in index.keys_of(table, &row)? {
-                let (entry, value) = encode(unique, &key, &primary);
-                check_lengths(self.longest_key(), &entry, &[]).map_err(|e| {
+            let mut keys = index.keys_of(table, row)?;
+            for key in &keys {
+                check_lengths(self.longest_key(), &encode(unique, key, &primary).0, &[]).map_err(|e| {
                     Error::invalid(format!(
                         "the key of the row \"{}\" is too long for the index \"{}\" of the table \"{}\": {e}",
                         primary.escape_ascii(),
@@ -197,29 +205,113 @@ impl Core {
                         table.name()
                     ))
                 })?;
-                if unique {
-                    let found = {
-                        let _pass = self.enter(&index.open)?;
-                        let found = index.open.structure.get(&key, &mut holder);
-                        found.map_err(|e| self.failed(e))?
-                    };
-                    let other = found.then_some(&holder).or(holders.get(&key));
-                    if let Some(other) = other {
-                        return Err(duplicate(table, index, &key, other, &primary));
-                    }
-                    holders.insert(key, primary.clone());
-                }
+            }
+            if unique
+                && !self.makes_way(
+                    (table, index),
+                    &keys,
+                    (&primary, lease),
+                    &mut batch,
+                    &mut holders,
+                )?
+            {
+                keys.clear();
+            }
+            for key in keys {
+                let (entry, value) = encode(unique, &key, &primary);
                 batch.change(&index.open, None, &entry, Change::Put(value));
-                if batch.len() >= STEP_ENTRIES || batch.bytes() >= STEP_BYTES {
-                    self.write_step(&mut batch)?;
-                    holders.clear();
-                    progress(seen);
+                if unique {
+                    holders.insert(key, Some(primary.clone()));
                 }
+                self.step_if_full(&mut batch, &mut holders)?;
+            }
+            if self.step_if_full(&mut batch, &mut holders)? {
+                progress(seen);
             }
         }
         self.write_step(&mut batch)?;
         progress(seen);
         Ok(())
+    }
+
+    /// Has the keys of a row free in a new unique index: who has one and has expired goes. False if it is the row
+    /// itself that goes, for it has. The table is closed.
+    fn makes_way(
+        &self,
+        (table, index): (&Arc<Open>, &IndexState),
+        keys: &[Vec<u8>],
+        (primary, lease): (&[u8], Lease),
+        batch: &mut Batch,
+        holders: &mut Holders,
+    ) -> Result<bool> {
+        for key in keys {
+            let Some(other) = self.holder(index, key, holders)? else {
+                continue;
+            };
+            if lease.is_over(self.clock.now()) {
+                self.take_out((table, index), primary, batch, holders)?;
+                return Ok(false);
+            }
+            if !self.take_out((table, index), &other, batch, holders)? {
+                return Err(duplicate(table, index, key, &other, primary));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Which row has a key of a new index, or will have it once what is gathered is written.
+    fn holder(&self, index: &IndexState, key: &[u8], holders: &Holders) -> Result<Option<Vec<u8>>> {
+        if let Some(known) = holders.get(key) {
+            return Ok(known.clone());
+        }
+        let mut holder = Vec::new();
+        let _pass = self.enter(&index.open)?;
+        let found = index.open.structure.get(key, &mut holder);
+        Ok(found.map_err(|e| self.failed(e))?.then_some(holder))
+    }
+
+    /// Adds the removal of a row that has expired to a batch, with its entries in the indexes that are there and in
+    /// the new one; whether it has. The table is closed.
+    fn take_out(
+        &self,
+        (table, new): (&Arc<Open>, &IndexState),
+        primary: &[u8],
+        batch: &mut Batch,
+        holders: &mut Holders,
+    ) -> Result<bool> {
+        let mut row = Vec::new();
+        let looked = {
+            let _pass = self.enter(table)?;
+            self.look(table, primary, &mut row)?
+        };
+        if !looked.found || looked.lease.is_some() {
+            return Ok(!looked.found);
+        }
+        let (_, row) = parts(table, &row)?;
+        batch.change(table, None, primary, Change::Delete);
+        for index in table_of(table)?.snapshot().iter() {
+            for key in index.keys_of(table, row)? {
+                let (entry, _) = encode(index.entry.unique, &key, primary);
+                batch.change(&index.open, None, &entry, Change::Delete);
+            }
+        }
+        for key in new.keys_of(table, row)? {
+            if self.holder(new, &key, holders)?.as_deref() == Some(primary) {
+                batch.change(&new.open, None, &key, Change::Delete);
+                holders.insert(key, None);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes what is gathered if it is enough for a step; whether it was.
+    fn step_if_full(&self, batch: &mut Batch, holders: &mut Holders) -> Result<bool> {
+        let full = batch.len() >= STEP_ENTRIES || batch.bytes() >= STEP_BYTES;
+        if full {
+            self.write_step(batch)?;
+            holders.clear();
+        }
+        Ok(full)
     }
 
     fn write_step(&self, batch: &mut Batch) -> Result<()> {

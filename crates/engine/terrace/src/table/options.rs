@@ -80,6 +80,14 @@ impl TableOptions {
         }
     }
 
+    /// As [`MapOptions::expiring`], for the rows. Entries of indexes go with their rows.
+    pub fn expiring(self) -> TableOptions {
+        TableOptions {
+            map: self.map.expiring(),
+            ..self
+        }
+    }
+
     /// With this index.
     pub fn index(mut self, index: Index) -> TableOptions {
         self.indexes.push(index);

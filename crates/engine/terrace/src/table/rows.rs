@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_base::{Error, Result, StructureId};
-use terrace_tier::{Change, Claim, Expect, LockTable, Version, Written};
+use terrace_tier::{Change, Claim, Expect, Version, Written};
 use terrace_wal::{Appended, Durability};
 
 use super::entry::encode;
 use crate::catalog::opened::{IndexState, Open, Snapshot};
 use crate::core::Core;
 use crate::planted::{Fault, planted};
+use crate::read::leased::{Deadline, parts};
 use crate::write::batch::merges::Merging;
 use crate::write::batch::standing::Standing;
 use crate::write::batch::{Batch, Wrote};
@@ -47,6 +48,8 @@ pub struct Expected<'s> {
     pub merging: Merging,
     /// What was read beside the records that are written.
     pub standing: Option<&'s dyn Standing>,
+    /// Before which time it has to be written, for the records are there that it rests on.
+    pub before: Deadline,
 }
 
 /// How a round ended.
@@ -59,6 +62,16 @@ pub enum Round {
     NotAsFound,
     /// Another thread claims what is to be written; nothing was done. The caller waits for that.
     Claimed(Arc<Claim>),
+}
+
+/// What was found of the keys of unique indexes.
+enum Unique {
+    /// No key has two rows.
+    Is,
+    /// What was read does not stand any more, so that nothing can be said.
+    Changed,
+    /// This row has one that another is to have, and has expired.
+    Expired(Arc<Open>, Vec<u8>),
 }
 
 /// What changes in one index because of one row: a key goes, one comes, or both.
@@ -84,12 +97,15 @@ impl Expected<'_> {
 
     /// Whether what was read and is not written is still so. Asked just before the batch has its place in the
     /// order of commits; `ours` says of a lock whether the batch holds it.
-    pub fn stands(&self, locks: &LockTable, ours: &dyn Fn(usize) -> bool) -> bool {
+    pub fn stands(&self, core: &Core, ours: &dyn Fn(usize) -> bool) -> bool {
+        let locks = &core.tiers.locks;
         let kept = self.kept.iter().all(|(slot, version)| {
             let (content, held) = locks.content(*slot);
             content == version.content() && (!held || ours(*slot))
         });
-        kept && self.standing.is_none_or(|standing| standing.stands(ours))
+        self.before.is_kept(core)
+            && kept
+            && self.standing.is_none_or(|standing| standing.stands(ours))
     }
 
     /// Whether the snapshots are the newest and the tables open; holds for as long as the caller's
@@ -219,16 +235,22 @@ impl Core {
             standing,
             ..Expected::default()
         };
+        if let Some(lease) = expect.and_then(|expect| expect.before) {
+            expected.before.note(lease);
+        }
+        let before = &expected.before;
         // With indexes a change of a value changes more, which is worked out by user code: outside.
         let again = !batch.changes_indexes();
         let (mut merging, mut rested) = (Merging::new(batch.mark()), Vec::new());
         batch.work_out_merges(
+            self.clock.now(),
             |open, key| {
                 let mut value = Vec::new();
                 let _pass = self.enter(open)?;
-                let answer = open.structure.get_versioned(key, &mut value);
-                let (found, version) = answer.map_err(|e| self.failed(e))?;
-                let value = found.then_some(value);
+                let looked = self.look(open, key, &mut value)?;
+                let version = looked.version;
+                looked.lease.inspect(|lease| before.note(*lease));
+                let value = looked.lease.map(|_| value);
                 if again {
                     merging.note(open, key, value.clone(), version);
                 }
@@ -262,12 +284,25 @@ impl Core {
                 expected.tables.push((open, snapshot));
             }
         }
-        let Some(differences) = self.differences(batch, expect, &mut expected)? else {
-            return Ok(Round::NotAsFound);
+        // Rows that go with the batch, for they have expired and hold keys that are wanted.
+        let mut expired = Vec::new();
+        let versions = expected.versions.len();
+        let differences = loop {
+            let differences = match self.differences(batch, expect, &expired, &mut expected)? {
+                Ok(differences) => differences,
+                Err(round) => return Ok(round),
+            };
+            match self.check_unique(batch, &differences, &mut expected, alone)? {
+                Unique::Is => break differences,
+                Unique::Changed => return Ok(Round::Changed),
+                Unique::Expired(table, primary) => {
+                    drop(differences);
+                    batch.change(&table, None, &primary, Change::Delete);
+                    expired.push((table, primary));
+                    expected.versions.truncate(versions);
+                }
+            }
         };
-        if !self.check_unique(&differences, &mut expected, alone)? {
-            return Ok(Round::Changed);
-        }
         if alone {
             expected.tables.clear();
             expected.versions.clear();
@@ -314,14 +349,15 @@ impl Core {
         self.write_expecting(batch, &expected)
     }
 
-    /// Reads the rows that a batch changes, and says what changes in the indexes. `None` if one is not as
-    /// `expect` has it.
+    /// Reads the rows that a batch changes, and says what changes in the indexes; or how the round ends if one is
+    /// not as `expect` has it, or one of those that had expired has not.
     fn differences<'b>(
         &self,
         batch: &'b Batch,
         expect: Option<&AsFound<'_>>,
+        expired: &[(Arc<Open>, Vec<u8>)],
         expected: &mut Expected<'_>,
-    ) -> Result<Option<Vec<Difference<'b>>>> {
+    ) -> Result<std::result::Result<Vec<Difference<'b>>, Round>> {
         let (mut differences, mut row) = (Vec::new(), Vec::new());
         for (open, key, change) in batch.last_changes() {
             let tables = &mut expected.tables.iter();
@@ -336,15 +372,20 @@ impl Core {
                 let answer = open.structure.get_versioned(key, &mut row);
                 answer.map_err(|e| self.failed(e))?
             };
-            if expect.is_some_and(|expect| !expect.is(found, &row)) {
-                return Ok(None);
+            let mut expired = expired.iter();
+            if expired.any(|(table, primary)| Arc::ptr_eq(table, open) && primary == key) {
+                if found && !parts(open, &row)?.0.is_over(self.clock.now()) {
+                    return Ok(Err(Round::Changed));
+                }
+            } else if expect.is_some_and(|expect| !expect.is(found, &row)) {
+                return Ok(Err(Round::NotAsFound));
             }
             if !planted(Fault::UncheckedRow) || expect.is_some() {
                 let slot = self.tiers.locks.slot(open.id(), key);
                 expected.versions.push((slot, version));
             }
             for index in snapshot.iter() {
-                let keys_of = |row: &[u8]| index.keys_of(open, row);
+                let keys_of = |row: &[u8]| index.keys_of(open, parts(open, row)?.1);
                 let old = if found { keys_of(&row)? } else { Vec::new() };
                 let new = match change {
                     Change::Put(row) => keys_of(row)?,
@@ -370,19 +411,19 @@ impl Core {
                 }
             }
         }
-        Ok(Some(differences))
+        Ok(Ok(differences))
     }
 
-    /// Refuses a key that two rows would have after the batch. `false` if what was read does not
-    /// stand any more, so that nothing can be said.
+    /// Refuses a key that two rows would have after the batch.
     fn check_unique(
         &self,
+        batch: &Batch,
         differences: &[Difference<'_>],
         expected: &mut Expected<'_>,
         alone: bool,
-    ) -> Result<bool> {
+    ) -> Result<Unique> {
         if planted(Fault::UncheckedUnique) {
-            return Ok(true);
+            return Ok(Unique::Is);
         }
         let (mut leaves, mut comes) = (Keys::new(), Keys::new());
         let unique = || differences.iter().filter(|d| d.index.entry.unique);
@@ -403,7 +444,7 @@ impl Core {
             let (found, version) = {
                 let _pass = match self.enter(&d.index.open) {
                     // It was dropped since it was looked up: nothing is unique by it any more.
-                    Err(_) if !alone && !expected.admitted() => return Ok(false),
+                    Err(_) if !alone && !expected.admitted() => return Ok(Unique::Changed),
                     pass => pass?,
                 };
                 let answer = d.index.open.structure.get_versioned(new, &mut holder);
@@ -416,12 +457,30 @@ impl Core {
             if let Some(other) = in_batch.or(in_index).filter(|other| *other != d.primary) {
                 // Only if all of this was so at one instant.
                 if !alone && !expected.holds(|slot| self.tiers.locks.read(slot)) {
-                    return Ok(false);
+                    return Ok(Unique::Changed);
+                }
+                if in_batch.is_none() && self.has_expired(batch, &d.table, other)? {
+                    return Ok(Unique::Expired(d.table.clone(), other.to_vec()));
                 }
                 return Err(duplicate(&d.table, &d.index, new, other, d.primary));
             }
         }
-        Ok(true)
+        Ok(Unique::Is)
+    }
+
+    /// Whether a row that a batch does not change has expired.
+    fn has_expired(&self, batch: &Batch, table: &Arc<Open>, primary: &[u8]) -> Result<bool> {
+        let changes = batch.last_changes();
+        let mut changes = changes.iter();
+        if !table.spec.expiring
+            || planted(Fault::ExpiredHoldsUnique)
+            || changes.any(|(open, key, _)| Arc::ptr_eq(open, table) && *key == primary)
+        {
+            return Ok(false);
+        }
+        let _pass = self.enter(table)?;
+        let looked = self.look(table, primary, &mut Vec::new())?;
+        Ok(looked.found && looked.lease.is_none())
     }
 
     /// Writes rows with entries if what they rest on still stands.
@@ -432,7 +491,7 @@ impl Core {
         }
         let logged = batch.logged(self)?;
         if batch.has_no_changes() {
-            let stands = expected.stands(&self.tiers.locks, &|_| false);
+            let stands = expected.stands(self, &|_| false);
             return Ok(if stands {
                 Round::Written(None)
             } else {
@@ -442,7 +501,7 @@ impl Core {
         // With one change its record can be waited for outside the gate.
         let single = match (batch.only_change(), &expected.versions[..]) {
             _ if expected.standing.is_some() || !expected.kept.is_empty() => None,
-            _ if expected.merging.is_any() => None,
+            _ if expected.merging.is_any() || expected.before.is_any() => None,
             (Some(change), []) => Some((change, None)),
             (Some(change), [(_, version)]) => Some((change, Some(*version))),
             _ => None,

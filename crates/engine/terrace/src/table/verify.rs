@@ -10,6 +10,7 @@ use terrace_base::Result;
 
 use super::entry::{decode, encode};
 use crate::catalog::opened::{IndexState, Open, Snapshot};
+use crate::read::leased::parts;
 
 /// Problems of one index that are named; the rest is counted.
 const MOST_NAMED: usize = 5;
@@ -115,7 +116,8 @@ fn check_row(
     found: &mut Found,
 ) -> Result<()> {
     let shown = || primary.escape_ascii();
-    let keys = match index.keys_of(table, row) {
+    let keys = parts(table, row).and_then(|(_, row)| index.keys_of(table, row));
+    let keys = match keys {
         Ok(keys) => keys,
         Err(e) => {
             found.problem(|| format!("the row \"{}\": {e}", shown()));
@@ -176,8 +178,9 @@ fn check_entries(
             });
             return Ok(());
         }
+        let keys = parts(table, &row).and_then(|(_, row)| index.keys_of(table, row));
         let has = |keys: Vec<Vec<u8>>| keys.contains(&key);
-        if index.extract.is_some() && !index.keys_of(table, &row).is_ok_and(has) {
+        if index.extract.is_some() && !keys.is_ok_and(has) {
             found.problem(|| {
                 format!(
                     "the row \"{}\" does not have the key of its entry \"{}\"",

@@ -14,6 +14,7 @@ use super::reads::Changed;
 use crate::api::index::IndexHandle;
 use crate::api::range::{Range, Record, past_prefix};
 use crate::api::table::Table;
+use crate::read::leased::parts;
 use crate::table::entry::{bounds, decode, encode, prefix};
 
 /// An index of a table, in a transaction; see [`Transaction::index`].
@@ -109,7 +110,7 @@ impl<'t> TransactionRows<'t> {
         let id = table.open.id();
         let merged = transaction.overlay.merged(id, &[], None);
         for key in merged {
-            transaction.get_open(&table.open, &key)?;
+            transaction.get_stored(&table.open, &key)?;
         }
         let mut own: Vec<Entry> = Vec::new();
         let name = index.name();
@@ -123,7 +124,8 @@ impl<'t> TransactionRows<'t> {
             let (Staged::Put(row), Some(state)) = (staged, state) else {
                 continue;
             };
-            for key in state.keys_of(&table.open, row)? {
+            let row = parts(&table.open, row)?.1.to_vec();
+            for key in state.keys_of(&table.open, &row)? {
                 let (entry, _) = encode(index.unique, &key, primary);
                 if entry >= low && high.as_ref().is_none_or(|high| entry < *high) {
                     own.push((entry, primary.to_vec(), Some(row.clone())));
@@ -173,6 +175,15 @@ impl<'t> TransactionRows<'t> {
     }
 
     fn step(&mut self, up: bool) -> Result<Option<Record>> {
+        loop {
+            if let Some(row) = self.next_row(up)? {
+                return Ok(row);
+            }
+        }
+    }
+
+    /// The next row, or that there is none; `None` for an entry whose row has expired.
+    fn next_row(&mut self, up: bool) -> Result<Option<Option<Record>>> {
         let mut base = if up {
             self.front.take()
         } else {
@@ -209,19 +220,21 @@ impl<'t> TransactionRows<'t> {
             };
         }
         match base {
-            None => Ok(None),
-            Some((_, primary, Some(row))) => Ok(Some((primary, row))),
+            None => Ok(Some(None)),
+            Some((_, primary, Some(row))) => Ok(Some(Some((primary, row)))),
             Some((_, primary, None)) => {
                 let open = self.index.table.open.clone();
                 match self.transaction.get_open(&open, &primary)? {
-                    Some(row) => Ok(Some((primary, row))),
+                    Some(row) => Ok(Some(Some((primary, row)))),
+                    // It has expired, and its entry goes with it some time.
+                    None if open.spec.expiring => Ok(None),
                     // Its entry was there a moment ago: somebody has changed both.
                     None => {
                         let changed = Changed {
                             structure: self.index.table.name(),
                             key: primary,
                         };
-                        self.transaction.met(Err(changed)).map(|()| None)
+                        self.transaction.met(Err(changed)).map(|()| Some(None))
                     }
                 }
             }

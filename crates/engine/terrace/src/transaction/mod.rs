@@ -10,6 +10,7 @@
 //! validated leaf by leaf, because leaves say nothing of a writer that is in the log and not yet in the leaf.
 
 mod commit;
+mod expiring;
 mod figures;
 mod heads;
 mod index;
@@ -22,6 +23,7 @@ mod range;
 mod reader;
 mod reads;
 mod retry;
+mod time;
 mod turn;
 
 pub use figures::{Figures, LastConflict, TransactionStats};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_base::lease::Lease;
 use terrace_base::{Error, Result, StructureId};
 use terrace_tier::{Change, Claim};
 
@@ -16,7 +17,9 @@ use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
+use crate::read::leased::{check_value, parts, stored, take_lease};
 use crate::read::many::TOGETHER;
+use crate::write::batch::staged::What;
 use crate::write::batch::{Batch, Mark};
 use crate::write::one::check_lengths;
 
@@ -62,7 +65,10 @@ impl Transaction {
             options,
             batch: Batch::new(),
             overlay: Overlay::default(),
-            reads: Reads::new(db.handle.core.tiers.locks.clone()),
+            reads: {
+                let core = &db.handle.core;
+                Reads::new(core.tiers.locks.clone(), core.clock.clone())
+            },
             conflict: None,
             savepoints: Vec::new(),
             turn: None,
@@ -142,27 +148,30 @@ impl Transaction {
                 map.name()
             )));
         }
-        check_lengths(self.db.handle.core.longest_key(), key, value)?;
+        check_lengths(self.db.handle.core.longest_key(), key, &[])?;
+        check_value(&map.open, value)?;
         self.look()
     }
 
-    /// The record as it is in the database, noted as read.
+    /// The record as it is stored in the database, if it is there for the transaction, noted as read.
     pub(super) fn read(&mut self, open: &Arc<Open>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let core = self.db.handle.core.clone();
         self.reads.begin_read(&core, open, key);
         let mut value = Vec::new();
-        let (found, version) = {
+        let sight = self.reads.sight(open);
+        let (lease, version) = {
             let _pass = core.enter(open)?;
             if planted(Fault::UnlockedRead) {
                 let slot = core.tiers.locks.slot(open.id(), key);
-                let found = open.structure.get(key, &mut value)?;
-                (found, core.tiers.locks.read_waiting(slot))
+                let read = |value: &mut Vec<u8>| Ok((open.structure.get(key, value)?, ()));
+                let (lease, ..) = core.seen(open, sight, &mut value, read)?;
+                (lease, core.tiers.locks.read_waiting(slot))
             } else {
-                let answer = open.structure.get_versioned(key, &mut value);
-                answer.map_err(|e| core.failed(e))?
+                let looked = core.look_at(open, sight, key, &mut value)?;
+                (looked.lease, looked.version)
             }
         };
-        let value = found.then_some(value);
+        let value = lease.map(|_| value);
         let noted = self
             .reads
             .note(&core, open, key, value.as_deref(), version)?;
@@ -172,7 +181,17 @@ impl Transaction {
         Ok(value)
     }
 
+    /// The value of a key for the transaction, with its own changes.
     pub(super) fn get_open(&mut self, open: &Arc<Open>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = self.get_stored(open, key)?;
+        if let Some(value) = &mut value {
+            take_lease(open, value)?;
+        }
+        Ok(value)
+    }
+
+    /// The same as it is stored.
+    pub(super) fn get_stored(&mut self, open: &Arc<Open>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.overlay.get(open.id(), key) {
             Some(Staged::Put(value)) => return Ok(Some(value.clone())),
             Some(Staged::Delete) => return Ok(None),
@@ -190,7 +209,7 @@ impl Transaction {
         Ok(value)
     }
 
-    /// What the transaction's own merges of a key make of a value.
+    /// What the transaction's own merges of a key make of a value, as both are stored.
     pub(super) fn merged(
         &self,
         open: &Arc<Open>,
@@ -198,8 +217,9 @@ impl Transaction {
         mut value: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
         if let Some(Staged::Merged(last)) = self.overlay.get(open.id(), key) {
-            for merge in self.batch.merges_until(*last) {
-                if let Merged::Set(new) = merge.apply(value.as_deref())? {
+            for what in self.batch.merges_until(*last) {
+                let now = self.reads.now();
+                if let Merged::Set(new) = what.apply(open, value.as_deref(), now)? {
                     value = new;
                 }
             }
@@ -207,6 +227,7 @@ impl Transaction {
         Ok(value)
     }
 
+    /// Makes a change its own, of a value as it is stored.
     pub(super) fn stage(&mut self, open: &Arc<Open>, key: &[u8], change: Change<'_>) -> Result<()> {
         self.batch.change(open, Some(&self.db), key, change);
         if let Some(mistake) = self.batch.mistake() {
@@ -275,12 +296,16 @@ impl Transaction {
     pub fn get_unchecked(&mut self, map: &Map, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.begin(map, key, &[])?;
-        match self.overlay.get(map.open.id(), key) {
-            Some(Staged::Put(value)) => Ok(Some(value.clone())),
-            Some(Staged::Delete) => Ok(None),
-            None => map.get(key),
-            Some(Staged::Merged(_)) => self.merged(&map.open, key, map.get(key)?),
+        let mut value = match self.overlay.get(map.open.id(), key) {
+            Some(Staged::Put(value)) => Some(value.clone()),
+            Some(Staged::Delete) => None,
+            None => return map.get(key),
+            Some(Staged::Merged(_)) => self.merged(&map.open, key, map.get_stored(key)?)?,
+        };
+        if let Some(value) = &mut value {
+            take_lease(&map.open, value)?;
         }
+        Ok(value)
     }
 
     // ---------------------------------------------------------------- writing
@@ -293,7 +318,8 @@ impl Transaction {
     pub fn put(&mut self, map: &Map, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.begin(map, key, value)?;
-        self.stage(&map.open, key, Change::Put(value))
+        let stored = stored(&map.open, Lease::ENDLESS, value);
+        self.stage(&map.open, key, Change::Put(&stored))
     }
 
     /// Removes a key, whether it was there or not. Does not count as reading it.
@@ -318,10 +344,11 @@ impl Transaction {
     ) -> Result<bool> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.begin(map, key, value)?;
-        if self.get_open(&map.open, key)?.is_some() {
+        if self.get_stored(&map.open, key)?.is_some() {
             return Ok(false);
         }
-        self.stage(&map.open, key, Change::Put(value))?;
+        let stored = stored(&map.open, Lease::ENDLESS, value);
+        self.stage(&map.open, key, Change::Put(&stored))?;
         Ok(true)
     }
 
@@ -337,11 +364,15 @@ impl Transaction {
     ) -> Result<bool> {
         let key = key.as_ref();
         self.begin(map, key, &[])?;
-        let old = self.get_open(&map.open, key)?;
-        match f(old.as_deref()) {
+        let old = self.get_stored(&map.open, key)?;
+        let parts = old.as_deref().map(|old| parts(&map.open, old));
+        let parts = parts.transpose()?;
+        match f(parts.map(|(_, value)| value)) {
             Some(new) => {
-                check_lengths(self.db.handle.core.longest_key(), key, &new)?;
-                self.stage(&map.open, key, Change::Put(&new))?;
+                check_value(&map.open, &new)?;
+                let kept = parts.map_or(Lease::ENDLESS, |(lease, _)| lease);
+                let stored = stored(&map.open, kept, &new);
+                self.stage(&map.open, key, Change::Put(&stored))?;
             }
             None if old.is_some() => self.stage(&map.open, key, Change::Delete)?,
             None => {}
@@ -388,8 +419,10 @@ impl Transaction {
             }
             return Ok(());
         }
-        let old = self.get_open(&map.open, key)?;
-        if let Merged::Set(new) = merge.apply(old.as_deref())? {
+        let old = self.get_stored(&map.open, key)?;
+        let what = What::Merge(merge);
+        let now = self.reads.now();
+        if let Merged::Set(new) = what.apply(&map.open, old.as_deref(), now)? {
             let change = new.as_deref().map_or(Change::Delete, Change::Put);
             self.stage(&map.open, key, change)?;
         }

@@ -12,12 +12,16 @@ use crate::api::map::Map;
 use crate::api::ordered;
 use crate::api::range::{Range, Record, past_prefix};
 use crate::planted::{Fault, planted};
+use crate::read::leased::take_lease;
 
 /// Records in order, from either end; see [`Transaction::range`].
 #[must_use = "it reads only when it is asked for records"]
 pub struct TransactionRange<'t> {
     transaction: &'t mut Transaction,
     base: Range,
+    map: Map,
+    /// Whether the range counts as read.
+    checked: bool,
     /// Records that were read from the database and have not come out, one at each end.
     front: Option<Record>,
     back: Option<Record>,
@@ -108,7 +112,7 @@ impl<'t> TransactionRange<'t> {
         let id = map.open.id();
         let merged = transaction.overlay.merged(id, &low, high.as_deref());
         for key in merged {
-            transaction.get_open(&map.open, &key)?;
+            transaction.get_stored(&map.open, &key)?;
         }
         let core = transaction.db.handle.core.clone();
         if checked && !planted(Fault::WatchedLate) {
@@ -117,7 +121,12 @@ impl<'t> TransactionRange<'t> {
                 .watch(&core, &map.open, low.clone(), high.clone());
         }
         let mut range = TransactionRange {
-            base: Range::new(map.clone(), low.clone(), high.clone()),
+            base: {
+                let sight = transaction.reads.sight(&map.open);
+                Range::seen(map.clone(), low.clone(), high.clone(), sight)
+            },
+            checked,
+            map: map.clone(),
             own: Own::new(id, low.clone(), high.clone()),
             transaction,
             front: None,
@@ -126,15 +135,39 @@ impl<'t> TransactionRange<'t> {
             done: false,
         };
         if checked && planted(Fault::WatchedLate) {
-            range.front = range.base.next().transpose()?;
+            range.front = range.next_of_base(true)?;
             range.transaction.reads.watch(&core, &map.open, low, high);
         }
         Ok(range)
     }
 
+    /// The next record of the database, from either end.
+    fn next_of_base(&mut self, up: bool) -> Result<Option<Record>> {
+        let next = match up {
+            true => self.base.next(),
+            false => self.base.next_back(),
+        };
+        let record = next.transpose()?;
+        if let Some((key, _)) = &record
+            && self.checked
+        {
+            let lease = self.base.lease();
+            self.transaction
+                .reads
+                .note_lease(&self.map.open, key, lease);
+        }
+        Ok(record)
+    }
+
+    /// A record that the transaction has put, without its lease.
+    fn own_value(&self, key: Vec<u8>, mut stored: Vec<u8>) -> Result<Option<Record>> {
+        take_lease(&self.map.open, &mut stored)?;
+        Ok(Some((key, stored)))
+    }
+
     fn peek_front(&mut self) -> Result<()> {
         if self.front.is_none() {
-            self.front = self.base.next().transpose()?;
+            self.front = self.next_of_base(true)?;
         }
         if self.front.is_none() {
             self.front = self.back.take();
@@ -144,7 +177,7 @@ impl<'t> TransactionRange<'t> {
 
     fn peek_back(&mut self) -> Result<()> {
         if self.back.is_none() {
-            self.back = self.base.next_back().transpose()?;
+            self.back = self.next_of_base(false)?;
         }
         if self.back.is_none() {
             self.back = self.front.take();
@@ -176,7 +209,7 @@ impl<'t> TransactionRange<'t> {
                 }
             }
             match self.own.pop_front(&self.transaction.overlay) {
-                Some((key, Some(value))) => return Ok(Some((key, value))),
+                Some((key, Some(value))) => return self.own_value(key, value),
                 Some((_, None)) => {}
                 None => return Ok(None),
             }
@@ -187,12 +220,12 @@ impl<'t> TransactionRange<'t> {
         loop {
             if self.is_unordered {
                 match self.own.pop_back(&self.transaction.overlay) {
-                    Some((key, Some(value))) => return Ok(Some((key, value))),
+                    Some((key, Some(value))) => return self.own_value(key, value),
                     Some((_, None)) => continue,
                     None => {}
                 }
                 let record = match self.back.take() {
-                    None => self.base.next_back().transpose()?.or(self.front.take()),
+                    None => self.next_of_base(false)?.or(self.front.take()),
                     some => some,
                 };
                 if record.as_ref().is_some_and(|(key, _)| self.hides(key)) {
@@ -209,7 +242,7 @@ impl<'t> TransactionRange<'t> {
                 }
             }
             match self.own.pop_back(&self.transaction.overlay) {
-                Some((key, Some(value))) => return Ok(Some((key, value))),
+                Some((key, Some(value))) => return self.own_value(key, value),
                 Some((_, None)) => {}
                 None => return Ok(None),
             }

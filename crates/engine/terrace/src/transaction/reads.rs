@@ -14,12 +14,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use terrace_base::Result;
+use terrace_base::lease::Lease;
 use terrace_tier::{Claim, Content, LockTable, Version, Watch};
 
 use super::print::Print;
+use super::time::Time;
 use crate::catalog::opened::Open;
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
+use crate::read::leased::{Sight, parts};
 use crate::write::batch::standing::Standing;
 
 /// Records that are validated one by one. Beyond that the range of keys that they lie in is watched,
@@ -99,6 +103,8 @@ pub struct Reads {
     watches_keys: bool,
     /// Which of the structures nobody else changes for now: tables that are closed for this transaction.
     at_rest: Vec<bool>,
+    /// What time it is for what is read.
+    time: Time,
     /// Entries that were looked at again and found the same.
     pub refreshed: u64,
     /// Holds up who is to write what is read, while the transaction has its turn.
@@ -107,7 +113,7 @@ pub struct Reads {
 
 impl Reads {
     /// Nothing yet.
-    pub fn new(locks: Arc<LockTable>) -> Reads {
+    pub fn new(locks: Arc<LockTable>, clock: Arc<Clock>) -> Reads {
         Reads {
             locks,
             structures: Vec::new(),
@@ -117,6 +123,7 @@ impl Reads {
             keys: Vec::new(),
             watches_keys: false,
             at_rest: Vec::new(),
+            time: Time::new(clock),
             refreshed: 0,
             claim: None,
         }
@@ -136,6 +143,28 @@ impl Reads {
         self.by_key.clear();
         self.structures.clear();
         self.at_rest.clear();
+        self.time.clear();
+    }
+
+    /// The time of this attempt.
+    pub fn now(&self) -> u64 {
+        self.time.now()
+    }
+
+    /// What is there for it of this structure.
+    pub fn sight(&self, open: &Open) -> Sight {
+        match open.spec.expiring {
+            true => Sight::At(self.time.now()),
+            false => Sight::Now,
+        }
+    }
+
+    /// A record with this lease was read as being there.
+    pub fn note_lease(&mut self, open: &Arc<Open>, key: &[u8], lease: Lease) {
+        if lease != Lease::ENDLESS {
+            let structure = self.structure(open);
+            self.time.note(lease, structure, key);
+        }
     }
 
     /// From now on, until it is told otherwise, nobody else changes these. What was read of them counts once it
@@ -215,6 +244,9 @@ impl Reads {
         version: Version,
     ) -> Result<std::result::Result<(), Changed>> {
         let structure = self.structure(open);
+        if let Some(value) = value {
+            self.time.note(parts(open, value)?.0, structure, key);
+        }
         let print = Print::of(value);
         if let Some(&i) = self.by_key.get(&(structure, key.into())) {
             let entry = &mut self.entries[i];
@@ -342,6 +374,14 @@ impl Reads {
         Some(self.changed(range.structure, &range.low))
     }
 
+    /// The same, or the first record that was read as being there and has expired.
+    fn disturbed(&self) -> Option<Changed> {
+        self.written_range().or_else(|| {
+            let (structure, key) = self.time.expired()?;
+            Some(self.changed(structure, key))
+        })
+    }
+
     /// Whether the lock of an entry says that it is as it was read.
     fn is_still(&self, entry: &Entry, ours: &dyn Fn(usize) -> bool) -> bool {
         let (content, held) = self.locks.content(entry.slot);
@@ -351,7 +391,7 @@ impl Reads {
     /// What every operation of a transaction begins and ends with: whether it still stands on one state.
     pub fn look(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
         if self.watches_keys && self.keys_stand() {
-            return Ok(self.written_range().map_or(Ok(()), Err));
+            return Ok(self.disturbed().map_or(Ok(()), Err));
         }
         self.refresh(core)
     }
@@ -375,7 +415,7 @@ impl Reads {
     }
 
     fn refresh_in(&mut self, core: &Core, rounds: u32) -> Result<Found> {
-        if let Some(changed) = self.written_range() {
+        if let Some(changed) = self.disturbed() {
             return Ok(Found::Changed(changed));
         }
         if planted(Fault::UnvalidatedRead) {
@@ -383,8 +423,8 @@ impl Reads {
         }
         let found = self.look_again(core, false, rounds)?;
         // Of the instant at which the records were so.
-        let written = self.written_range().map(Found::Changed);
-        Ok(written.unwrap_or(found))
+        let disturbed = self.disturbed().map(Found::Changed);
+        Ok(disturbed.unwrap_or(found))
     }
 
     /// Looks again at entries that have moved on, or at all of them.
@@ -400,18 +440,17 @@ impl Reads {
                 }
                 moved += 1;
                 let open = self.structures[entry.structure as usize].clone();
-                let (found, version) = {
+                let looked = {
                     let _pass = core.enter(&open)?;
-                    let answer = open.structure.get_versioned(&entry.key, &mut value);
-                    answer.map_err(|e| core.failed(e))?
+                    core.look_at(&open, self.sight(&open), &entry.key, &mut value)?
                 };
                 if !planted(Fault::RefreshedBlindly)
-                    && Print::of(found.then_some(&value[..])) != entry.print
+                    && Print::of(looked.lease.map(|_| &value[..])) != entry.print
                 {
                     let entry = &self.entries[i];
                     return Ok(Found::Changed(self.changed(entry.structure, &entry.key)));
                 }
-                self.entries[i].content = version.content();
+                self.entries[i].content = looked.version.content();
                 self.refreshed += 1;
             }
             let seen = self.keys.iter().zip(marks);
@@ -444,7 +483,7 @@ impl Standing for Reads {
         } else {
             entries.all(|entry| rests(entry) || self.is_still(entry, ours))
         };
-        (stand || planted(Fault::UnvalidatedRead)) && self.written_range().is_none()
+        (stand || planted(Fault::UnvalidatedRead)) && self.disturbed().is_none()
     }
 
     fn claims(&self, claim: &Arc<Claim>) -> bool {

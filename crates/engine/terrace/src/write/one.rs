@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use terrace_base::lease::Lease;
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
 use terrace_tier::{Change, Expect, Version, Written};
 use terrace_wal::{Appended, Durability};
@@ -37,14 +38,26 @@ pub struct AsFound<'a> {
     pub value: &'a [u8],
     /// The version of its lock at the time.
     pub version: Version,
+    /// The lease before the end of which it has to be written, if that makes it longer: otherwise others
+    /// may have seen that the record is gone.
+    pub before: Option<Lease>,
 }
 
 impl AsFound<'_> {
     /// The version by now, if the record is still the same. The caller has a pass.
-    fn again(&self, open: &Open, key: &[u8]) -> Result<Option<Version>> {
+    fn again(&self, core: &Core, open: &Open, key: &[u8]) -> Result<Option<Version>> {
+        if !self.is_in_time(core) {
+            return Ok(None);
+        }
         let mut value = Vec::new();
         let (found, version) = open.structure.get_versioned(key, &mut value)?;
         Ok(self.is(found, &value).then_some(version))
+    }
+
+    /// Whether it may still be written.
+    pub fn is_in_time(&self, core: &Core) -> bool {
+        let before = self.before;
+        before.is_none_or(|lease| !lease.is_over(core.clock.now()))
     }
 
     /// Whether it is the same as that.
@@ -100,10 +113,12 @@ impl Core {
             return self.write_row(open, key, change, expect, durability);
         }
         let mut appended = None;
-        let again = || expect.map_or(Ok(None), |found| found.again(open, key));
+        let again = || expect.map_or(Ok(None), |found| found.again(self, open, key));
+        let in_time = || expect.is_none_or(|found| found.is_in_time(self));
         let expected = expect.map(|found| Expect {
             version: found.version,
             again: &again,
+            holds: found.before.map(|_| &in_time as &dyn Fn() -> bool),
         });
         let written = self.write_inside(pass, open, key, change, expected, &mut appended);
         let done = match written {

@@ -32,6 +32,7 @@ impl Copy {
                     structure,
                     key,
                     value,
+                    ..
                 } => {
                     let (_, records) = self
                         .structures

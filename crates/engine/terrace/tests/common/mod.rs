@@ -6,6 +6,8 @@ pub mod anomalies;
 pub mod chains;
 pub mod changes;
 pub mod clock;
+pub mod expiry;
+pub mod expiry_scenarios;
 pub mod lists;
 pub mod model;
 pub mod run;

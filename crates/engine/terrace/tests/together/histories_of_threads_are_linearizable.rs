@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::expiry::{BEGIN, Hands, at};
 use crate::common::{Shape, create, factor};
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
-use terrace_sim::{History, Operation, Outcome, Rng, SimDisk};
+use terrace_sim::{History, Operation, Outcome, Recorder, Rng, SimDisk};
 
 const THREADS: u64 = 4;
 const KEYS: u64 = 24;
@@ -34,7 +35,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
     rng.bytes(len)
 }
 
-fn step(tree: &Map, rng: &mut Rng, recorder: &mut terrace_sim::Recorder<'_>) {
+fn step(tree: &Map, rng: &mut Rng, recorder: &mut Recorder<'_>) {
     let key = key(rng.below(KEYS));
     let new = value(rng);
     match rng.below(12) {
@@ -175,4 +176,117 @@ fn histories_with_readers_that_lock_are_linearizable() {
     round_with(options(), 41, (Kind::Tree, Tiers::One, false), true);
     round_with(options(), 42, (Kind::Tree, Tiers::Two, false), true);
     round_with(options(), 43, (Kind::Hash, Tiers::Two, false), false);
+}
+
+/// Steps of records that expire, many of them while somebody is at work on them.
+fn expiring_step(tree: &Map, hands: &Hands, rng: &mut Rng, recorder: &mut Recorder<'_>) {
+    let key = key(rng.below(KEYS));
+    let new = value(rng);
+    let end = hands.now() + rng.below(12);
+    match rng.below(12) {
+        0..=4 => recorder.record(&key, Operation::Get, || {
+            Some(Outcome::Value(tree.get(&key).unwrap()))
+        }),
+        5..=6 => recorder.record(&key, Operation::PutUntil(new.clone(), end), || {
+            tree.put_until(&key, &new, at(end)).unwrap();
+            Some(Outcome::Done)
+        }),
+        7 => recorder.record(&key, Operation::Insert(new.clone()), || {
+            Some(Outcome::Changed(tree.insert(&key, &new).unwrap()))
+        }),
+        8 => recorder.record(&key, Operation::Update(new.clone()), || {
+            let there = tree.update(&key, |old| old.map(|_| new.clone())).unwrap();
+            Some(Outcome::Changed(there))
+        }),
+        9 => recorder.record(&key, Operation::ExpireAt(end), || {
+            Some(Outcome::Changed(tree.expire_at(&key, at(end)).unwrap()))
+        }),
+        10 => recorder.record(&key, Operation::Remove, || {
+            Some(Outcome::Changed(tree.remove(&key).unwrap().is_some()))
+        }),
+        _ => recorder.record(&key, Operation::PutUntil(new.clone(), end), || {
+            let mut batch = tree.database().batch();
+            batch
+                .put(tree, &key, "overwritten in the same batch")
+                .put_until(tree, &key, &new, at(end));
+            tree.database().write(batch, Durability::Buffered).unwrap();
+            Some(Outcome::Done)
+        }),
+    };
+}
+
+/// The clock goes on at instants that the history knows, and what has expired is dropped all the while.
+fn expiring_round(seed: u64, shape: Shape) {
+    let (disk, hands) = (SimDisk::new(seed), Hands::new());
+    let db = Database::open_on(disk.shared(), options().clock(hands.clone())).unwrap();
+    let tree = create(&db, "t", shape, MapOptions::new().expiring()).unwrap();
+    for i in 0..4000u64 {
+        tree.put(format!("{i:05}x"), [i as u8; 150]).unwrap();
+    }
+    let (history, stop) = (History::new(), AtomicBool::new(false));
+    let begin = Operation::Time(hands.now());
+    history
+        .recorder()
+        .record_of_all((0..KEYS).map(key), begin, || Some(Outcome::Done));
+    let end = Instant::now() + Duration::from_millis(700 * factor().min(20));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (history, tree, stop, hands) = (&history, &tree, &stop, &hands);
+            scope.spawn(move || {
+                let mut recorder = history.recorder();
+                let mut rng = Rng::new(seed << 8 | thread);
+                let mut steps = 0;
+                while steps < 20_000 && !stop.load(Ordering::Relaxed) {
+                    expiring_step(tree, hands, &mut rng, &mut recorder);
+                    steps += 1;
+                }
+            });
+        }
+        let (history, stop, hands) = (&history, &stop, &hands);
+        scope.spawn(move || {
+            let mut recorder = history.recorder();
+            while !stop.load(Ordering::Relaxed) {
+                let keys = (0..KEYS).map(key);
+                let now = Operation::Time(hands.now() + 2);
+                recorder.record_of_all(keys, now, || {
+                    hands.pass(2);
+                    Some(Outcome::Done)
+                });
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let tree = &tree;
+        scope.spawn(move || {
+            // Brings the ballast up, and the others down.
+            let mut rng = Rng::new(seed);
+            while !stop.load(Ordering::Relaxed) {
+                let i = rng.below(4000);
+                let got = tree.get(format!("{i:05}x")).unwrap();
+                assert_eq!(got.unwrap(), [i as u8; 150]);
+            }
+        });
+        scope.spawn(move || {
+            while Instant::now() < end {
+                db.checkpoint().unwrap();
+                db.drop_expired().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+    assert!(history.len() > 100 && hands.now() > BEGIN);
+    if let Err(violation) = history.check(&BTreeMap::new()) {
+        panic!("seed {seed}, {shape:?}: {violation}");
+    }
+    let report = tree.database().verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn histories_with_records_that_expire_are_linearizable() {
+    expiring_round(51, (Kind::Tree, Tiers::One, false));
+    expiring_round(52, (Kind::Tree, Tiers::Two, false));
+    expiring_round(53, (Kind::Hash, Tiers::Two, false));
+    expiring_round(54, (Kind::Table, Tiers::Two, false));
+    expiring_round(55, (Kind::Lsm, Tiers::Two, false));
 }

@@ -205,7 +205,7 @@ Example:
   terrace backup prune /backup/people --keep-for 7d --keep 3";
 
 /// A time such as `7d`.
-fn parse_age(text: &str) -> Result<Duration, String> {
+pub fn parse_age(text: &str) -> Result<Duration, String> {
     let seconds = |unit| match unit {
         'd' => Some(86_400),
         'h' => Some(3_600),

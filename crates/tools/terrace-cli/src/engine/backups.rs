@@ -4,9 +4,9 @@ use anyhow::Result;
 use std::path::Path;
 
 pub use terrace::{
-    BackupOptions, BackupPoint, ClockLeap, CompactOptions, FollowOptions, FollowStatus, Keep, Mark,
-    Rate, RestoreOptions, RestoreTo, backup_contents, parse_time, prune_backup, restore, text_of,
-    verify_backup,
+    BackupOptions, BackupPoint, ClockLeap, CompactOptions, ExpiredPart, FollowOptions,
+    FollowStatus, Keep, Mark, Rate, RestoreOptions, RestoreTo, backup_contents, parse_time,
+    prune_backup, restore, text_of, verify_backup,
 };
 
 use super::Db;

@@ -5,8 +5,9 @@ use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::{self, Chain, Read};
+use std::time::SystemTime;
 
-use super::source::{Numbered, Source};
+use super::source::{Numbered, Source, parse_expires};
 use crate::engine::Entry;
 
 /// A file whose first line names the fields.
@@ -16,6 +17,9 @@ pub struct Csv<R> {
     key: usize,
     /// The field of the value; none for the whole record.
     value: Option<usize>,
+    /// The field that says until when a record is there, and what it said last.
+    expires: Option<usize>,
+    until: Option<SystemTime>,
     record: ByteRecord,
 }
 
@@ -128,8 +132,25 @@ impl<R: Read> Csv<R> {
             names,
             key,
             value,
+            expires: None,
+            until: None,
             record: ByteRecord::new(),
         })
+    }
+
+    /// The same, with a field that says until when a record is there.
+    pub fn expiring(mut self, field: Option<&str>) -> Result<Self> {
+        let find = |wanted: &str| {
+            let mut names = self.names.iter();
+            names.position(|name| name == wanted).ok_or_else(|| {
+                anyhow!(
+                    "there is no field {wanted:?}; the first line names {}",
+                    self.names.join(", ")
+                )
+            })
+        };
+        self.expires = field.map(find).transpose()?;
+        Ok(self)
     }
 
     /// The line in which the record begins. Where the reader says that it does, empty lines, and of the
@@ -204,7 +225,19 @@ impl<R: Read> Source for Csv<R> {
         if self.reader.get_ref().is_over {
             return Err(open_quote(line));
         }
-        Ok(Some((line, bad.map_or_else(|| self.entry(), Err))))
+        self.until = None;
+        let entry = bad.map_or_else(|| self.entry(), Err).and_then(|entry| {
+            if let Some(at) = self.expires {
+                let text = self.record.get(at).unwrap_or_default();
+                self.until = parse_expires(&self.names[at], text)?;
+            }
+            Ok(entry)
+        });
+        Ok(Some((line, entry)))
+    }
+
+    fn expires(&self) -> Option<SystemTime> {
+        self.until
     }
 }
 

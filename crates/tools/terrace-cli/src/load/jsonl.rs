@@ -6,9 +6,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::io::{BufRead, Read};
+use std::time::SystemTime;
 
 use super::parts;
-use super::source::{Numbered, Source};
+use super::source::{Numbered, Source, parse_expires, time_of};
 use crate::engine::Entry;
 use crate::text::take_field;
 use terrace::StructureInfo;
@@ -81,9 +82,20 @@ pub struct Jsonl<R> {
     lines: Lines<R>,
     key: String,
     value: Option<String>,
+    /// The field that says until when a record is there, and what it said last.
+    expires: Option<String>,
+    until: Option<SystemTime>,
 }
 
 impl<R: BufRead> Jsonl<R> {
+    /// The same, with a field that says until when a record is there.
+    pub fn expiring(self, field: Option<&str>) -> Self {
+        Jsonl {
+            expires: field.map(Into::into),
+            ..self
+        }
+    }
+
     /// The fields of key and value; without the latter the whole line is the value.
     /// Lines of more than `longest` bytes are malformed.
     pub fn new(reader: R, key: &str, value: Option<&str>, longest: u64) -> Self {
@@ -91,6 +103,8 @@ impl<R: BufRead> Jsonl<R> {
             lines: Lines::new(reader, longest),
             key: key.into(),
             value: value.map(Into::into),
+            expires: None,
+            until: None,
         }
     }
 }
@@ -127,7 +141,12 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 }
 
 /// The record that a line holds.
-fn entry(line: &[u8], key: &str, value: Option<&str>) -> Result<Entry> {
+fn entry(
+    line: &[u8],
+    key: &str,
+    value: Option<&str>,
+    expires: Option<&str>,
+) -> Result<(Entry, Option<SystemTime>)> {
     // Fields as the line has them: a number that was parsed would be rounded, and two keys be one.
     let Fields(object) = serde_json::from_slice(line).map_err(no_object)?;
     let field = |name: &str| {
@@ -150,7 +169,11 @@ fn entry(line: &[u8], key: &str, value: Option<&str>) -> Result<Entry> {
         None => line.to_vec(),
         Some(name) => plain(name, field(name)?)?,
     };
-    Ok((plain(key, found)?, value))
+    let until = match expires {
+        Some(name) => parse_expires(name, &plain(name, field(name)?)?)?,
+        None => None,
+    };
+    Ok(((plain(key, found)?, value), until))
 }
 
 /// Text as it is, everything else as the JSON that it is.
@@ -167,7 +190,20 @@ fn plain(name: &str, field: &RawValue) -> Result<Vec<u8>> {
 impl<R: BufRead> Source for Jsonl<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
         let (key, value) = (&self.key, self.value.as_deref());
-        self.lines.next(|line| entry(line, key, value))
+        let expires = self.expires.as_deref();
+        let next = self.lines.next(|line| entry(line, key, value, expires))?;
+        self.until = None;
+        Ok(next.map(|(number, record)| {
+            let entry = record.map(|(entry, until)| {
+                self.until = until;
+                entry
+            });
+            (number, entry)
+        }))
+    }
+
+    fn expires(&self) -> Option<SystemTime> {
+        self.until
     }
 }
 
@@ -176,11 +212,13 @@ pub struct Dump<R> {
     lines: Lines<R>,
     /// What was read ahead.
     next: Option<Option<Numbered<Line>>>,
+    /// Until when the record is there that came last.
+    until: Option<SystemTime>,
 }
 
 /// A line of a dump.
 enum Line {
-    Record(Entry),
+    Record(Entry, Option<SystemTime>),
     /// The records behind it are of this structure.
     Part(Box<StructureInfo>),
 }
@@ -191,6 +229,7 @@ impl<R: BufRead> Dump<R> {
         Dump {
             lines: Lines::new(reader, longest),
             next: None,
+            until: None,
         }
     }
 
@@ -204,7 +243,16 @@ impl<R: BufRead> Dump<R> {
                 return Ok(Line::Part(Box::new(info?)));
             }
             let (key, value) = (take_field(&object, "key")?, take_field(&object, "value")?);
-            Ok(Line::Record((key, value)))
+            let until = match object.get("expires") {
+                None => None,
+                Some(millis) => {
+                    let millis = millis.as_u64();
+                    let millis = millis
+                        .ok_or_else(|| anyhow!("\"expires\" must be milliseconds since 1970"))?;
+                    Some(time_of(millis)?)
+                }
+            };
+            Ok(Line::Record((key, value), until))
         })
     }
 }
@@ -212,13 +260,20 @@ impl<R: BufRead> Dump<R> {
 impl<R: BufRead> Source for Dump<R> {
     fn next(&mut self) -> Result<Option<Numbered<Entry>>> {
         Ok(match self.line()? {
-            Some((number, Ok(Line::Record(entry)))) => Some((number, Ok(entry))),
+            Some((number, Ok(Line::Record(entry, until)))) => {
+                self.until = until;
+                Some((number, Ok(entry)))
+            }
             Some((number, Err(error))) => Some((number, Err(error))),
             part_or_end => {
                 self.next = Some(part_or_end);
                 None
             }
         })
+    }
+
+    fn expires(&self) -> Option<SystemTime> {
+        self.until
     }
 
     fn part(&mut self) -> Result<Option<StructureInfo>> {

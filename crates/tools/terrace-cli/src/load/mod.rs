@@ -11,11 +11,12 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::args::{Format, KindName, LoadArgs};
+use crate::engine::timed::Timed;
 use crate::engine::{
-    Db, Durability, Entry, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
+    Db, Durability, Loader, MAX_KEY_BYTES, MAX_VALUE_BYTES, Settings, Tree, TreeSettings,
     is_refused, too_long,
 };
 use crate::output::{print, tell};
@@ -118,6 +119,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
     }
     let settings = TreeSettings {
         compression: args.compress,
+        expiring: args.expiring || args.expires_field.is_some(),
         tiers: args.tiers.unwrap_or(2),
         expected_tiers: args.tiers,
         indexes: args.indexes.clone(),
@@ -178,7 +180,7 @@ struct Loading<'a> {
     loader: Option<Loader>,
     args: &'a LoadArgs,
     bar: &'a indicatif::ProgressBar,
-    batch: Vec<Entry>,
+    batch: Vec<Timed>,
     /// The line of each record of the batch.
     lines: Vec<u64>,
     pending: usize,
@@ -212,10 +214,12 @@ impl Loading<'_> {
                     },
                 );
             match record {
-                Ok((key, value)) if self.loader.is_some() => self.take(&key, &value)?,
+                Ok((key, value)) if self.loader.is_some() => {
+                    self.take(&key, &value, source.expires())?;
+                }
                 Ok(entry) => {
                     self.pending += entry.0.len() + entry.1.len();
-                    self.batch.push(entry);
+                    self.batch.push((entry, source.expires()));
                     self.lines.push(line);
                     if self.batch.len() >= BATCH_RECORDS || self.pending >= BATCH_BYTES {
                         self.flush()?;
@@ -233,9 +237,12 @@ impl Loading<'_> {
     }
 
     /// Gives a record to the loader.
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn take(&mut self, key: &[u8], value: &[u8], expires: Option<SystemTime>) -> Result<()> {
         if let Some(loader) = &mut self.loader {
-            loader.put(key, value)?;
+            match expires {
+                Some(time) => loader.put_until(key, value, time)?,
+                None => loader.put(key, value)?,
+            }
             self.count.records += 1;
             self.count.bytes += (key.len() + value.len()) as u64;
             stop::taken(match self.tree.is_ordered() {
@@ -317,8 +324,8 @@ impl Loading<'_> {
 
     /// Writes records as one batch, and where an index refuses one of them, each half as one: so which it
     /// is shows, and rows that give keys to each other stay together if they can.
-    fn write(&mut self, batch: &[Entry], lines: &[u64]) -> Result<()> {
-        let bytes = |entry: &Entry| (entry.0.len() + entry.1.len()) as u64;
+    fn write(&mut self, batch: &[Timed], lines: &[u64]) -> Result<()> {
+        let bytes = |(entry, _): &Timed| (entry.0.len() + entry.1.len()) as u64;
         match self.db.write(self.tree, batch, Durability::Buffered) {
             Ok(()) => {
                 self.count.records += batch.len() as u64;
@@ -380,20 +387,27 @@ fn source(args: &LoadArgs, reader: impl BufRead + 'static) -> Result<Box<dyn Sou
     if args.delimiter.is_some() && !matches!(args.format, Format::Csv | Format::Tsv) {
         bail!("only csv and tsv have fields with something between them: leave --delimiter out");
     }
+    let expires = args.expires_field.as_deref();
     let delimiter = |usual| args.delimiter.unwrap_or(usual);
     Ok(match (args.format, key) {
         (Format::Csv, Some(key)) => {
             let how = (delimiter(b','), true);
-            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?)
+            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?.expiring(expires)?)
         }
         (Format::Tsv, Some(key)) => {
             let how = (delimiter(b'\t'), false);
-            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?)
+            Box::new(csv::Csv::new(reader, how, key, value, LONGEST)?.expiring(expires)?)
         }
-        (Format::Jsonl, Some(key)) => Box::new(jsonl::Jsonl::new(reader, key, value, LONGEST)),
-        (Format::Dump, None) if value.is_none() => Box::new(jsonl::Dump::new(reader, LONGEST)),
+        (Format::Jsonl, Some(key)) => {
+            Box::new(jsonl::Jsonl::new(reader, key, value, LONGEST).expiring(expires))
+        }
+        (Format::Dump, None) if value.is_none() && expires.is_none() => {
+            Box::new(jsonl::Dump::new(reader, LONGEST))
+        }
         (Format::Dump, _) => {
-            bail!("a dump has keys and values of its own: leave --key and --value out")
+            bail!(
+                "a dump has keys and values of its own: leave --key, --value and --expires-field out"
+            )
         }
         (_, None) => bail!("say with --key which field becomes the key"),
     })

@@ -49,6 +49,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         expected_kind: None,
         expected_tiers: None,
         compression: (info.compression != Compression::None).then_some(info.compression),
+        expiring: info.expiring,
         indexes: known.into_iter().map(index).collect::<Result<_>>()?,
     })
 }

@@ -144,7 +144,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
         to: None,
         reverse: false,
     };
-    let (count, damage) = write_dumped(&mut out, map.range(&all)?)?;
+    let (count, damage) = write_dumped(&mut out, map.range(&all)?.map(|entry| Ok((entry?, None))))?;
     out.flush()?;
     map.close()?;
     if let Some(damage) = damage {

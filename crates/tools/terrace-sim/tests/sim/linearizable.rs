@@ -248,3 +248,54 @@ fn random_histories_with_one_answer_changed_are_refused() {
         assert!(!holds(&events), "seed {seed}");
     }
 }
+
+fn time(called: u64, returned: u64, now: u64) -> Event {
+    event(called, returned, Operation::Time(now), Some(Outcome::Done))
+}
+
+#[test]
+fn what_expires_is_gone_from_its_time_on() {
+    let until = |called, returned, value: &str, end| {
+        let put = Operation::PutUntil(value.into(), end);
+        event(called, returned, put, Some(Outcome::Done))
+    };
+    let expire = |called, returned, end, done| {
+        let operation = Operation::ExpireAt(end);
+        event(called, returned, operation, Some(Outcome::Changed(done)))
+    };
+    let put = || until(0, 1, "a", 10);
+    assert!(holds(&[put(), time(2, 3, 9), get(4, 5, Some("a"))]));
+    assert!(holds(&[put(), time(2, 3, 10), get(4, 5, None)]));
+    assert!(!holds(&[put(), time(2, 3, 9), get(4, 5, None)]), "early");
+    assert!(
+        !holds(&[put(), time(2, 3, 10), get(4, 5, Some("a"))]),
+        "shown behind its time"
+    );
+    // While the time goes on, either, but not back.
+    for (first, second) in [(Some("a"), None), (Some("a"), Some("a")), (None, None)] {
+        let gets = [get(3, 4, first), get(5, 6, second)];
+        assert!(holds(&[&[put(), time(2, 9, 10)][..], &gets[..]].concat()));
+    }
+    let back = [put(), time(2, 9, 10), get(3, 4, None), get(5, 6, Some("a"))];
+    assert!(!holds(&back), "it comes back");
+    // What it is until is kept by an update, and by nothing else.
+    let update = event(
+        2,
+        3,
+        Operation::Update("b".into()),
+        Some(Outcome::Changed(true)),
+    );
+    let kept = [put(), update, time(4, 5, 10), get(6, 7, None)];
+    assert!(holds(&kept));
+    let stays = [put(), expire(2, 3, u64::MAX, true), time(4, 5, 10)];
+    assert!(holds(&[&stays[..], &[get(6, 7, Some("a"))]].concat()));
+    let late = [put(), time(2, 3, 10), expire(4, 5, 20, true)];
+    assert!(!holds(&late), "what is gone is not there to expire later");
+    let late = [
+        put(),
+        time(2, 3, 10),
+        expire(4, 5, 20, false),
+        insert(6, 7, "b", true),
+    ];
+    assert!(holds(&late));
+}

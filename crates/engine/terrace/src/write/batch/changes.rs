@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use terrace_access::overflow;
+use terrace_base::lease::Lease;
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use terrace_pages::Promise;
 use terrace_tier::{Change, Claim};
@@ -22,6 +23,7 @@ use crate::gentle::Cancel;
 use crate::kinds::spec::Tiers;
 use crate::merge::Merge;
 use crate::planted::{Fault, planted};
+use crate::read::leased::{check_value, with_stored};
 use crate::write::one::check_lengths;
 
 /// Most changes in a batch: their locks and places take memory beyond the limit while the batch is
@@ -150,8 +152,12 @@ impl Batch {
 
     /// Stores a value in a structure: a [`crate::Tree`], a [`crate::Hash`], whatever is a [`Map`].
     pub fn put(&mut self, map: &Map, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut Batch {
-        let change = Change::Put(value.as_ref());
-        self.change(&map.open, Some(&map.db), key.as_ref(), change);
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if map.open.spec.expiring {
+            return self.put_leased(map, key, value, Lease::ENDLESS);
+        }
+        let change = Change::Put(value);
+        self.change(&map.open, Some(&map.db), key, change);
         self
     }
 
@@ -168,7 +174,29 @@ impl Batch {
         self
     }
 
-    /// Adds a change.
+    /// Adds a put with a lease, in a structure whose records may expire.
+    pub(super) fn put_leased(
+        &mut self,
+        map: &Map,
+        key: &[u8],
+        value: &[u8],
+        lease: Lease,
+    ) -> &mut Batch {
+        match check_value(&map.open, value) {
+            Ok(()) => with_stored(lease, value, |stored| {
+                self.change(&map.open, Some(&map.db), key, Change::Put(stored));
+            }),
+            Err(e) => self.refuse(e),
+        }
+        self
+    }
+
+    /// It cannot be written.
+    pub(super) fn refuse(&mut self, mistake: Error) {
+        self.mistake.get_or_insert(mistake);
+    }
+
+    /// Adds a change; a value is as it is stored.
     pub(crate) fn change(
         &mut self,
         open: &Arc<Open>,

@@ -7,10 +7,12 @@ use terrace_base::{Result, StructureId};
 use terrace_tier::{Change, LockTable, Version};
 
 use super::changes::{Batch, Mark};
-use super::staged::Staged;
+use super::staged::{Staged, What};
 use crate::api::database::Database;
 use crate::catalog::opened::Open;
+use crate::core::Core;
 use crate::merge::{Merge, Merged};
+use crate::read::leased::{Deadline, Sight};
 
 /// A structure's number in the batch, and a key.
 type Place = (u32, Vec<u8>);
@@ -72,6 +74,7 @@ impl Merging {
     /// more changes or bytes than were prepared.
     pub fn again(
         &self,
+        (core, before): (&Core, &Deadline),
         batch: &mut Batch,
         locks: &LockTable,
         version: impl Fn(usize) -> Option<Version>,
@@ -92,6 +95,7 @@ impl Merging {
         let mut waits = false;
         batch
             .work_out_merges(
+                core.clock.now(),
                 |open, key| {
                     let place = (open.id(), key.to_vec());
                     if let Some((value, seen)) = self.found.get(&place)
@@ -100,9 +104,14 @@ impl Merging {
                         return Ok((value.clone(), ()));
                     }
                     let mut value = Vec::new();
-                    let found = open.structure.get_locked(key, &mut value)?;
-                    waits |= found.is_none();
-                    Ok((found.unwrap_or(false).then_some(value), ()))
+                    let mut read = |value: &mut Vec<u8>| {
+                        let found = open.structure.get_locked(key, value)?;
+                        waits |= found.is_none();
+                        Ok((found.unwrap_or(false), ()))
+                    };
+                    let (lease, ..) = core.seen(open, Sight::Now, &mut value, &mut read)?;
+                    lease.inspect(|lease| before.note(*lease));
+                    Ok((lease.map(|_| value), ()))
                 },
                 |_, _, (), _| (),
             )
@@ -155,7 +164,19 @@ impl Batch {
         merge: Merge,
         before: Option<usize>,
     ) -> Option<usize> {
-        let (longest, bytes) = merge.lengths();
+        self.stage_open(open, db, key, What::Merge(merge), before)
+    }
+
+    /// The same with anything that depends on what is there.
+    pub(crate) fn stage_open(
+        &mut self,
+        open: &Arc<Open>,
+        db: Option<&Database>,
+        key: &[u8],
+        what: What,
+        before: Option<usize>,
+    ) -> Option<usize> {
+        let (longest, bytes) = what.lengths();
         if !self.accepts(key, longest, bytes) {
             return None;
         }
@@ -164,7 +185,7 @@ impl Batch {
         self.merges.push(Staged {
             structure,
             key: key.to_vec(),
-            merge,
+            what,
             after: self.operations.len(),
             before,
         });
@@ -172,22 +193,23 @@ impl Batch {
     }
 
     /// The merges of a key up to the one of this number, in order. O(what it answers).
-    pub(crate) fn merges_until(&self, last: usize) -> Vec<&Merge> {
+    pub(crate) fn merges_until(&self, last: usize) -> Vec<&What> {
         let mut merges = Vec::new();
         let mut next = Some(last);
         while let Some(staged) = next.and_then(|at| self.merges.get(at)) {
-            merges.push(&staged.merge);
+            merges.push(&staged.what);
             next = staged.before;
         }
         merges.reverse();
         merges
     }
 
-    /// Adds what the merges come to as changes, `read` giving the value of a key as it is, and `rests`
+    /// Adds what the merges come to as changes at the time `now`, `read` giving the value of a key as it is, and `rests`
     /// being told of those on which a change rests. Merges that a later change of their key overrules
     /// come to nothing. O(changes + merges).
     pub(crate) fn work_out_merges<V>(
         &mut self,
+        now: u64,
         mut read: impl FnMut(&Arc<Open>, &[u8]) -> Result<(Option<Vec<u8>>, V)>,
         mut rests: impl FnMut(&Arc<Open>, &[u8], V, bool),
     ) -> Result<()> {
@@ -237,7 +259,8 @@ impl Batch {
             };
             let mut changed = false;
             for i in which {
-                if let Merged::Set(new) = self.merges[i].merge.apply(value.as_deref())? {
+                let staged = &self.merges[i];
+                if let Merged::Set(new) = staged.what.apply(&open, value.as_deref(), now)? {
                     value = new;
                     changed = true;
                 }

@@ -1,8 +1,9 @@
 //! Several changes, over any structures of a database, as one.
 
 mod changes;
+mod expiring;
 pub mod merges;
-mod staged;
+pub(crate) mod staged;
 pub mod standing;
 mod write;
 mod wrote;

@@ -184,7 +184,9 @@ impl Core {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(Wrote::Changed);
         }
-        let again = expected.merging.again(batch, locks, version_of);
+        let again = expected
+            .merging
+            .again((self, &expected.before), batch, locks, version_of);
         let kept = |batch: &Batch| {
             // What was worked out again needs no more than what was prepared.
             let needs = batch.promise(page_bytes, live, dirty_each);
@@ -211,7 +213,7 @@ impl Core {
             return Ok(Wrote::Claimed(claim));
         }
         let ours = |slot| slots.binary_search(&slot).is_ok() && !planted(Fault::OwnLockRefused);
-        let stands = || expected.stands(locks, &ours);
+        let stands = || expected.stands(self, &ours);
         let middle = batch.operations.get(batch.operations.len() / 2);
         let torn = middle.filter(|_| planted(Fault::TornBatch) && batch.operations.len() > 1);
         let appended = match (early.flatten(), reservation.as_mut(), torn) {
