@@ -46,6 +46,8 @@ pub struct Core {
     pub read_only_of: Option<Arc<PageStore>>,
     /// What collectors of metrics need of structures that come and go.
     pub series: Mutex<Series>,
+    /// Figures of the program.
+    pub program: crate::stats::Program,
     #[cfg(feature = "backup")]
     pub backups: crate::backup::state::Backups,
     /// Absent while the world is stopped, and without background threads.

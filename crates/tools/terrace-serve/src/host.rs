@@ -66,6 +66,8 @@ pub struct Counts {
     pub misses: AtomicU64,
     /// Keys that have expired and were removed.
     pub expired: AtomicU64,
+    /// Fields that have expired and were removed.
+    pub fields_expired: AtomicU64,
     /// Errors that were answered.
     pub errors: AtomicU64,
     /// Commands that went to the pool.
@@ -74,6 +76,16 @@ pub struct Counts {
     pub slow_readers: AtomicU64,
     /// Wrong passwords.
     pub refused: AtomicU64,
+}
+
+impl Counts {
+    /// Counts the fields that have expired for somebody's commands.
+    pub fn note_fields(&self, work: &mut crate::store::work::Work) {
+        let expired = std::mem::take(&mut work.fields_expired);
+        if expired > 0 {
+            self.fields_expired.fetch_add(expired, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What can be changed while the server runs.
@@ -133,6 +145,9 @@ pub struct Host {
     pub sync_failed: AtomicBool,
     /// Who listens to what is published.
     pub channels: crate::channels::Channels,
+    /// Functions that clients call.
+    #[cfg(feature = "lua")]
+    pub libraries: Mutex<crate::library::Libraries>,
     /// Scripts by their names.
     pub scripts: Mutex<BTreeMap<String, Arc<[u8]>>>,
     next_slow: AtomicU64,
@@ -185,6 +200,8 @@ impl Host {
             last_save: AtomicU64::new(seconds()),
             sync_failed: AtomicBool::new(false),
             channels: crate::channels::Channels::default(),
+            #[cfg(feature = "lua")]
+            libraries: Mutex::default(),
             scripts: Mutex::default(),
             next_slow: AtomicU64::new(0),
             options,
@@ -230,6 +247,22 @@ impl Host {
         let mut all = locked(&self.slow);
         all.push_front(slow);
         all.truncate(self.settings.slow_kept.load(Ordering::Relaxed));
+    }
+
+    /// Takes the libraries of functions that the database has.
+    ///
+    /// # Errors
+    /// Those of reading; a library that is broken.
+    #[cfg(feature = "lua")]
+    pub fn load_libraries(&self) -> terrace::Result<()> {
+        let mut libraries = locked(&self.libraries);
+        for source in self.store.libraries()? {
+            let library = crate::library::library(&source);
+            let added = library.and_then(|library| libraries.add(library, true));
+            added
+                .map_err(|why| terrace::Error::invalid(format!("a library of functions: {why}")))?;
+        }
+        Ok(())
     }
 
     /// Keeps a script for those who call it by its name.

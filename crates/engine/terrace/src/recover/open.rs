@@ -407,6 +407,7 @@ fn assemble(
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
         series: Mutex::default(),
+        program: Default::default(),
         read_only_of: None,
         #[cfg(feature = "backup")]
         backups: Default::default(),

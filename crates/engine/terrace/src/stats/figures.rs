@@ -13,6 +13,7 @@ use crate::histogram::Summary;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::recover::opening::Opening;
+use crate::stats::program::ProgramFigure;
 use crate::stats::series::{COUNTS, Counts};
 use crate::transaction::TransactionStats;
 
@@ -42,6 +43,9 @@ pub struct Stats {
     pub loaders: LoaderStats,
     /// How the opening went.
     pub opening: Opening,
+    /// Figures of the program that has the database open ([`crate::Database::show_figures`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<ProgramFigure>,
     /// Who follows the log to backup sets now.
     #[cfg(feature = "backup")]
     #[serde(default)]
@@ -603,6 +607,7 @@ impl Core {
             transactions: self.transactions.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
+            program: self.program_figures(),
             #[cfg(feature = "backup")]
             following: self.backups.following.statuses(),
             #[cfg(feature = "backup")]

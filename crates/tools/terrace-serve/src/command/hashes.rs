@@ -21,6 +21,7 @@ pub fn put_field(work: &mut Work, head: &mut Head, field: &[u8], value: &[u8]) -
     let key = field_key(work, head, field);
     let new = !work.element_into(&key, &mut Vec::new())?;
     work.put_element(key, value)?;
+    work.end_lease(head, field)?;
     head.count += u64::from(new);
     Ok(new)
 }
@@ -31,6 +32,7 @@ pub fn remove_field(work: &mut Work, head: &mut Head, field: &[u8]) -> Run<bool>
     let there = work.element_into(&key, &mut Vec::new())?;
     if there {
         work.delete_element(key);
+        work.end_lease(head, field)?;
         if !planted(Fault::CountDrifts) {
             head.count = head.count.saturating_sub(1);
         }

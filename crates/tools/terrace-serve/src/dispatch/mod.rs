@@ -4,6 +4,9 @@
 //! group; a group whose batch fails runs again command by command, so that each answer is its own. An event loop
 //! waits for nothing here: what would wait goes to the pool with all that comes behind it.
 
+#[cfg(feature = "lua")]
+mod functions;
+mod restore;
 mod scripts;
 mod transactions;
 
@@ -110,6 +113,7 @@ impl Dispatcher {
         work.db = line.session.db;
         let outcome = self.commands(line, work);
         work.leave();
+        self.host.counts.note_fields(work);
         if work.take_wrote() && self.host.appendfsync() == AppendFsync::Always {
             line.held = Some(self.host.syncs.ask());
         }
@@ -460,6 +464,9 @@ impl Dispatcher {
                 return self.eval(line, work, args, by_name, writes);
             }
             Does::Script => return self.script(line, args),
+            Does::Fcall { writes } => return self.fcall(line, work, args, writes),
+            Does::Function => return self.function(line, work, args),
+            Does::Restore => return self.restore(line, work, args),
             _ => {}
         }
         let Line { session, out, .. } = line;
@@ -475,7 +482,7 @@ impl Dispatcher {
             Does::Command => introspect::command(&mut call, &self.table),
             Does::Info => info::info(&mut call, &self.names),
             // They are run by who has the line.
-            Does::Exec | Does::Eval { .. } | Does::Script => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -4,16 +4,16 @@
 //! is read; a client that does not read is answered no more until it does, so what it has not read is bounded.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use super::peer::{Got, Peer, READ, Spares};
 use super::pool::Pool;
+use super::socket::{Secured, Socket};
 use crate::dispatch::{Dispatcher, Outcome};
 use crate::host::locked;
 use crate::line::Line;
@@ -45,7 +45,7 @@ pub struct EventLoop {
     poll: Poll,
     dispatcher: Arc<Dispatcher>,
     pool: Arc<Pool>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(TcpListener, Secured)>,
     peers: HashMap<u64, Peer>,
     /// When clients that wait give up.
     deadlines: BTreeSet<(Instant, u64)>,
@@ -62,7 +62,7 @@ impl EventLoop {
         poll: Poll,
         dispatcher: Arc<Dispatcher>,
         pool: Arc<Pool>,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<(TcpListener, Secured)>,
     ) -> EventLoop {
         EventLoop {
             on,
@@ -85,7 +85,7 @@ impl EventLoop {
     /// Those of the operating system when it cannot begin.
     pub fn run(mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
-        for (i, listener) in self.listeners.iter_mut().enumerate() {
+        for (i, (listener, _)) in self.listeners.iter_mut().enumerate() {
             let registry = self.poll.registry();
             registry.register(listener, Token(i), Interest::READABLE)?;
         }
@@ -144,15 +144,21 @@ impl EventLoop {
 
     fn accept(&mut self, i: usize) {
         loop {
-            let (socket, address) = match self.listeners.get(i).map(TcpListener::accept) {
-                Some(Ok(accepted)) => accepted,
+            let Some((listener, secured)) = self.listeners.get(i) else {
+                return;
+            };
+            let (socket, address) = match listener.accept() {
+                Ok(accepted) => accepted,
                 // That one was gone before; there may be others behind it.
-                Some(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionAborted => continue,
                 // None is left, or no file is free: then it is tried again in a while.
                 _ => return,
             };
             let host = self.dispatcher.host.clone();
             let _ = socket.set_nodelay(true);
+            let Ok(socket) = Socket::new(socket, secured) else {
+                continue;
+            };
             host.counts.connections.fetch_add(1, Ordering::Relaxed);
             let mut clients = locked(&host.clients);
             if clients.len() >= host.settings.max_clients.load(Ordering::Relaxed) {
@@ -193,17 +199,11 @@ impl EventLoop {
         }
     }
 
-    fn came(&mut self, mut socket: TcpStream, info: Arc<ClientInfo>) {
+    fn came(&mut self, mut socket: Socket, info: Arc<ClientInfo>) {
         let id = info.id;
         let host = &self.dispatcher.host;
         let token = Token(id as usize + CLIENTS);
-        let both = Interest::READABLE | Interest::WRITABLE;
-        if self
-            .poll
-            .registry()
-            .register(&mut socket, token, both)
-            .is_err()
-        {
+        if socket.register(self.poll.registry(), token).is_err() {
             locked(&host.clients).remove(&id);
             return;
         }
@@ -385,14 +385,11 @@ impl EventLoop {
         let host = &self.dispatcher.host;
         host.buffered.fetch_sub(peer.counted, Ordering::Relaxed);
         if let Some(line) = &mut peer.line {
-            // What it can still be told: the last answers, and why.
-            let _ = peer.socket.set_nodelay(true);
             self.dispatcher.forget(line);
         }
         locked(&host.clients).remove(&id);
         let _ = peer.write(&mut self.spares);
-        let _ = self.poll.registry().deregister(&mut peer.socket);
-        let _ = peer.socket.shutdown(Shutdown::Both);
+        peer.socket.close(self.poll.registry());
     }
 
     /// Goes on with a client, wherever it stands.

@@ -6,6 +6,7 @@
 
 mod elements;
 mod heads;
+mod leases;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
@@ -80,6 +81,8 @@ pub struct Work {
     pub tells: bool,
     /// Whether anything was written since somebody asked ([`Work::take_wrote`]).
     wrote: bool,
+    /// Fields that have expired and were removed since somebody asked.
+    pub fields_expired: u64,
     inside: bool,
 }
 
@@ -110,6 +113,7 @@ impl Work {
             tell: None,
             tells: false,
             wrote: false,
+            fields_expired: 0,
             inside: false,
         }
     }
@@ -296,6 +300,22 @@ impl Work {
         self.events.clear();
         self.events_before = 0;
         self.let_go();
+    }
+
+    /// Something was written beside the changes.
+    #[cfg(feature = "lua")]
+    pub fn note_written(&mut self) {
+        self.wrote = true;
+    }
+
+    /// How many events there are to be told.
+    pub fn events_so_far(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Forgets the events that came after the first so many.
+    pub fn forget_events_since(&mut self, events: usize) {
+        self.events.truncate(events);
     }
 
     /// Whether anything was written since the last call.
