@@ -34,6 +34,7 @@ mod signals;
 mod stop;
 mod store;
 mod syncs;
+mod tally;
 mod text;
 
 pub use command::table::{COMMANDS, Command, NOT_THERE};

@@ -37,7 +37,7 @@ fn fields_at(args: &Args, at: usize, each: usize) -> Run<usize> {
 
 fn is_there(c: &Call, head: &Head, field: &[u8]) -> Run<bool> {
     let key = field_key(c.work, head, field);
-    c.work.element_into(&key, &mut Vec::new())
+    c.work.has_element(&key)
 }
 
 /// Answers the same for every field: there is no key.

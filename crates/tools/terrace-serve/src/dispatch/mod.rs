@@ -113,6 +113,7 @@ impl Dispatcher {
         work.db = line.session.db;
         let outcome = self.commands(line, work);
         work.leave();
+        line.tally.tell(&self.host);
         self.host.counts.note_fields(work);
         if work.take_wrote() && self.host.appendfsync() == AppendFsync::Always {
             line.held = Some(self.host.syncs.ask());
@@ -222,6 +223,8 @@ impl Dispatcher {
         }
         if single {
             *group = (line.at, line.out.bytes.len());
+            // It may ask for what was counted.
+            line.tally.tell(&self.host);
         }
         let mark = line.out.bytes.len();
         let ran = match (found, command) {
@@ -495,45 +498,30 @@ impl Dispatcher {
     /// Counts a command that was answered.
     fn note(
         &self,
-        line: &Line,
+        line: &mut Line,
         found: Option<usize>,
         args: &Args,
         mark: usize,
         last: &mut Instant,
     ) {
-        let host = &self.host;
-        host.counts.commands.fetch_add(1, Ordering::Relaxed);
         let failed = line.out.bytes.get(mark) == Some(&b'-');
-        if failed {
-            host.counts.errors.fetch_add(1, Ordering::Relaxed);
-        }
         let now = Instant::now();
         let took = now.duration_since(*last);
         *last = now;
+        let micros = took.as_micros() as u64;
+        line.tally.command(&self.host, found, failed, micros);
         let Some(found) = found else {
             return;
         };
-        self.count(found);
         let command = &COMMANDS[found];
-        if failed {
-            host.counted[found].failed.fetch_add(1, Ordering::Relaxed);
-        } else if command.flags & table::RECORD != 0 {
+        if !failed && command.flags & table::RECORD != 0 {
             let nothing = matches!(line.out.bytes.get(mark..mark + 2), Some(b"$-" | b"_\r"));
-            let count = if nothing {
-                &host.counts.misses
-            } else {
-                &host.counts.hits
-            };
-            count.fetch_add(1, Ordering::Relaxed);
+            line.tally.lookup(!nothing);
         }
-        let micros = took.as_micros() as u64;
-        if micros > 0 {
-            host.counted[found]
-                .micros
-                .fetch_add(micros, Ordering::Relaxed);
-            if micros >= 1000 {
-                host.note_slow(took, command.name, args.len() - 1, &line.session.info);
-            }
+        if micros >= 1000 {
+            let info = &line.session.info;
+            self.host
+                .note_slow(took, command.name, args.len() - 1, info);
         }
     }
 

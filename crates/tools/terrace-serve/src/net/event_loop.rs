@@ -4,6 +4,7 @@
 //! is read; a client that does not read is answered no more until it does, so what it has not read is bounded.
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use super::peer::{Got, Peer, READ, Spares};
 use super::pool::Pool;
 use super::socket::{Secured, Socket};
 use crate::dispatch::{Dispatcher, Outcome};
-use crate::host::locked;
+use crate::host::{Host, locked};
 use crate::line::Line;
 use crate::mailbox::Mail;
 use crate::planted::{Fault, planted};
@@ -53,6 +54,47 @@ pub struct EventLoop {
     scratch: Vec<u8>,
     spares: Spares,
     hurries_until: Option<Instant>,
+    /// The same as the dispatcher's, to be had without a counter that other threads share.
+    host: Rc<Shared>,
+    counts: Counts,
+}
+
+/// What all loops share, counted by each for itself.
+struct Shared(Arc<Host>);
+
+impl std::ops::Deref for Shared {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.0
+    }
+}
+
+/// What was counted since the loop last told everybody.
+#[derive(Default)]
+struct Counts {
+    read: u64,
+    written: u64,
+    buffered: isize,
+}
+
+impl Counts {
+    fn tell(&mut self, host: &Host) {
+        if self.read > 0 {
+            host.counts.read.fetch_add(self.read, Ordering::Relaxed);
+        }
+        if self.written > 0 {
+            host.counts
+                .written
+                .fetch_add(self.written, Ordering::Relaxed);
+        }
+        if self.buffered != 0 {
+            // What wraps around is subtracted.
+            host.buffered
+                .fetch_add(self.buffered as usize, Ordering::Relaxed);
+        }
+        *self = Counts::default();
+    }
 }
 
 impl EventLoop {
@@ -68,6 +110,8 @@ impl EventLoop {
             on,
             poll,
             work: dispatcher.new_work(false),
+            host: Rc::new(Shared(dispatcher.host.clone())),
+            counts: Counts::default(),
             dispatcher,
             pool,
             listeners,
@@ -116,6 +160,7 @@ impl EventLoop {
             self.read_mail();
             let now = Instant::now();
             self.give_up(now);
+            self.counts.tell(&self.host);
             if now.duration_since(last_look) >= TICK {
                 last_look = now;
                 self.send_idle_away();
@@ -139,6 +184,7 @@ impl EventLoop {
         }
         let left: Vec<u64> = self.peers.keys().copied().collect();
         left.into_iter().for_each(|id| self.close(id));
+        self.counts.tell(&self.host);
         Ok(())
     }
 
@@ -154,7 +200,7 @@ impl EventLoop {
                 // None is left, or no file is free: then it is tried again in a while.
                 _ => return,
             };
-            let host = self.dispatcher.host.clone();
+            let host = self.host.clone();
             let _ = socket.set_nodelay(true);
             let Ok(socket) = Socket::new(socket, secured) else {
                 continue;
@@ -282,7 +328,7 @@ impl EventLoop {
     }
 
     fn synced(&mut self) {
-        let host = self.dispatcher.host.clone();
+        let host = self.host.clone();
         let failed = host.sync_failed.load(Ordering::SeqCst);
         let held: Vec<u64> = self
             .peers
@@ -383,7 +429,7 @@ impl EventLoop {
             self.deadlines.remove(&(until, id));
         }
         let host = &self.dispatcher.host;
-        host.buffered.fetch_sub(peer.counted, Ordering::Relaxed);
+        self.counts.buffered -= peer.counted as isize;
         if let Some(line) = &mut peer.line {
             self.dispatcher.forget(line);
         }
@@ -399,7 +445,7 @@ impl EventLoop {
 
     fn go_on(&mut self, id: u64, woken: bool) {
         let mut woken = woken;
-        let host = self.dispatcher.host.clone();
+        let host = self.host.clone();
         loop {
             let Some(peer) = self.peers.get_mut(&id) else {
                 return;
@@ -421,7 +467,7 @@ impl EventLoop {
             let blocked = line.blocked.is_some();
             match peer.write(&mut self.spares) {
                 Ok(0) => {}
-                Ok(n) => _ = host.counts.written.fetch_add(n as u64, Ordering::Relaxed),
+                Ok(n) => self.counts.written += n as u64,
                 Err(_) => return self.close(id),
             }
             self.count(id);
@@ -464,9 +510,7 @@ impl EventLoop {
                         // Answers first; a client that has said nothing more has nothing to be read.
                         if !peer.readable {
                             match peer.write(&mut self.spares) {
-                                Ok(n) => {
-                                    _ = host.counts.written.fetch_add(n as u64, Ordering::Relaxed)
-                                }
+                                Ok(n) => self.counts.written += n as u64,
                                 Err(_) => return self.close(id),
                             }
                             self.count(id);
@@ -480,7 +524,7 @@ impl EventLoop {
                     }
                     match peer.read(&mut self.scratch, &mut self.spares) {
                         Got::Bytes(n) => {
-                            host.counts.read.fetch_add(n as u64, Ordering::Relaxed);
+                            self.counts.read += n as u64;
                             if let Some(line) = &peer.line {
                                 let info = &line.session.info;
                                 let age = info.since.elapsed().as_millis() as u64;
@@ -533,16 +577,10 @@ impl EventLoop {
             return true;
         }
         let grown = now > peer.counted;
-        match grown {
-            true => host
-                .buffered
-                .fetch_add(now - peer.counted, Ordering::Relaxed),
-            false => host
-                .buffered
-                .fetch_sub(peer.counted - now, Ordering::Relaxed),
-        };
+        self.counts.buffered += now as isize - peer.counted as isize;
         peer.counted = now;
         let all = host.buffered.load(Ordering::Relaxed);
+        let all = all.saturating_add_signed(self.counts.buffered);
         if grown && now > LARGE && all > host.options.max_buffers {
             host.counts.slow_readers.fetch_add(1, Ordering::Relaxed);
             if let Some(line) = &mut peer.line {

@@ -100,7 +100,11 @@ pub fn file(from: &mut dyn Read, now: u64, tell: &mut read::Tell) -> Got<Held> {
                     continue;
                 }
                 tell(&[b"DEL".to_vec(), key.clone()])?;
-                read::value(kind, &key, &mut from, tell)?;
+                match read::value(kind, &key, &mut from, tell) {
+                    // As Redis: it is passed over.
+                    Err(why) if why == read::EMPTY => continue,
+                    read => read?,
+                }
                 if let Some(at) = expires {
                     let at = at.to_string().into_bytes();
                     tell(&[b"PEXPIREAT".to_vec(), key, at])?;

@@ -14,6 +14,9 @@ const TOGETHER: usize = 1024;
 /// Bytes of one command, at most about so many.
 const TOGETHER_BYTES: usize = 1 << 20;
 
+/// What is wrong with a collection that has no elements: there is no such key.
+pub const EMPTY: &str = "a collection without elements";
+
 /// Hears commands; an error of its own ends the reading.
 pub type Tell<'t> = dyn FnMut(&[Vec<u8>]) -> Got + 't;
 
@@ -59,7 +62,7 @@ impl<'t, 'x> Growing<'t, 'x> {
         self.flush()?;
         match self.told {
             true => Ok(()),
-            false => broken("a collection without elements"),
+            false => broken(EMPTY),
         }
     }
 }

@@ -65,6 +65,8 @@ pub struct Store {
     /// By which fields are hashed.
     pub secret: Secret,
     keyspace: RwLock<Arc<Keyspace>>,
+    /// Raised whenever the handles change.
+    generation: AtomicU64,
     numbers: Mutex<(u64, u64)>,
     /// Whether a number was ever given out: without, no key can be a collection.
     collections: AtomicBool,
@@ -143,6 +145,7 @@ impl Store {
             meta,
             secret,
             keyspace: RwLock::new(Arc::new(keyspace)),
+            generation: AtomicU64::new(0),
             numbers: Mutex::new((bound, bound)),
             collections: AtomicBool::new(bound > 1),
             // Nobody knows what happened before.
@@ -190,6 +193,11 @@ impl Store {
     /// Milliseconds since 1970.
     pub fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Which handles they are; it changes only while somebody is alone.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// The handles as they are now.
@@ -340,6 +348,7 @@ impl Store {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         *keyspace = Arc::new(new);
+        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts the keys of all databases, about.

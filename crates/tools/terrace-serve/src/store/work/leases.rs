@@ -109,7 +109,7 @@ impl Work {
             for (record, _) in &due {
                 let (_, field) = codec::lease_due_in(record);
                 let element = codec::field_key(&self.store.secret, head.number, field);
-                if self.element_into(&element, &mut Vec::new())? {
+                if self.has_element(&element)? {
                     self.delete_element(element);
                     head.count = head.count.saturating_sub(1);
                 }
