@@ -7,6 +7,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::counts::{Counted, Counts};
 use crate::mailbox::{Mail, Mailbox};
 use crate::options::{AppendFsync, ServeOptions};
 use crate::session::ClientInfo;
@@ -34,58 +35,6 @@ pub struct Slow {
     pub client: String,
     /// Its name.
     pub name: String,
-}
-
-/// What is counted of a command.
-#[derive(Debug, Default)]
-pub struct Counted {
-    /// How often it ran.
-    pub calls: AtomicU64,
-    /// For how long, in microseconds, of those that took at least one.
-    pub micros: AtomicU64,
-    /// How often it answered an error.
-    pub failed: AtomicU64,
-}
-
-/// What is counted of everything.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Clients that came.
-    pub connections: AtomicU64,
-    /// Those that were sent away because there were too many.
-    pub rejected: AtomicU64,
-    /// Commands.
-    pub commands: AtomicU64,
-    /// Bytes that came.
-    pub read: AtomicU64,
-    /// Bytes that went.
-    pub written: AtomicU64,
-    /// Lookups of strings and fields that found something.
-    pub hits: AtomicU64,
-    /// Those that did not.
-    pub misses: AtomicU64,
-    /// Keys that have expired and were removed.
-    pub expired: AtomicU64,
-    /// Fields that have expired and were removed.
-    pub fields_expired: AtomicU64,
-    /// Errors that were answered.
-    pub errors: AtomicU64,
-    /// Commands that went to the pool.
-    pub parked: AtomicU64,
-    /// Clients sent away because they did not read.
-    pub slow_readers: AtomicU64,
-    /// Wrong passwords.
-    pub refused: AtomicU64,
-}
-
-impl Counts {
-    /// Counts the fields that have expired for somebody's commands.
-    pub fn note_fields(&self, work: &mut crate::store::work::Work) {
-        let expired = std::mem::take(&mut work.fields_expired);
-        if expired > 0 {
-            self.fields_expired.fetch_add(expired, Ordering::Relaxed);
-        }
-    }
 }
 
 /// What can be changed while the server runs.

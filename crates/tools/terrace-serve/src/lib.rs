@@ -10,6 +10,7 @@
 
 mod channels;
 mod command;
+mod counts;
 mod dispatch;
 mod figures;
 mod glob;
@@ -34,7 +35,6 @@ mod signals;
 mod stop;
 mod store;
 mod syncs;
-mod tally;
 mod text;
 
 pub use command::table::{COMMANDS, Command, NOT_THERE};

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use crate::counts::Tally;
 use crate::proto::parse::Parser;
 use crate::proto::reply::Reply;
 use crate::session::Session;
 use crate::signals::Place;
-use crate::tally::Tally;
 
 /// A client that waits for an element.
 #[derive(Debug)]

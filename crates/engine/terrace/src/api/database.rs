@@ -143,7 +143,7 @@ impl Database {
         &self,
         figures: impl Fn() -> Vec<crate::ProgramFigure> + Send + Sync + 'static,
     ) {
-        self.handle.core.show_figures(std::sync::Arc::new(figures));
+        self.handle.core.program.show(std::sync::Arc::new(figures));
     }
 
     /// Walks every page and every structure and checks every invariant. Other calls wait until it

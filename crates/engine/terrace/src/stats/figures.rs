@@ -607,7 +607,7 @@ impl Core {
             transactions: self.transactions.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
-            program: self.program_figures(),
+            program: self.program.figures(),
             #[cfg(feature = "backup")]
             following: self.backups.following.statuses(),
             #[cfg(feature = "backup")]

@@ -4,8 +4,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::core::Core;
-
 /// A figure of a program. Metrics have it under its own name; `terrace top` and the page show those with a word.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ProgramFigure {
@@ -31,23 +29,19 @@ type Told = Arc<dyn Fn() -> Vec<ProgramFigure> + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Program(Mutex<Option<Told>>);
 
-impl Core {
+impl Program {
     /// Tells figures of the program with those of the database from now on.
-    pub(crate) fn show_figures(&self, figures: Told) {
-        let mut told = self
-            .program
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn show(&self, figures: Told) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = told.replace(figures);
         drop(told);
         // What the program gave may do anything when it goes.
         drop(before);
     }
 
-    pub(super) fn program_figures(&self) -> Vec<ProgramFigure> {
+    /// The figures of now.
+    pub(super) fn figures(&self) -> Vec<ProgramFigure> {
         let told = self
-            .program
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -200,7 +200,7 @@ fn stream(work: &Work, head: &Head, most: usize, out: &mut Vec<u8>) -> Run {
 /// Some entries as a listpack, and the number of the first one.
 fn pack(entries: &[(Id, Vec<Vec<u8>>)]) -> Option<(Id, Vec<u8>)> {
     let first = entries.first()?.0;
-    let mut pack = write::Listpack::new();
+    let mut pack = write::Listpack::default();
     pack.number(entries.len() as i64);
     // None was deleted, and no fields are those of all.
     (0..3).for_each(|_| pack.number(0));

@@ -113,7 +113,7 @@ impl Dispatcher {
         work.db = line.session.db;
         let outcome = self.commands(line, work);
         work.leave();
-        line.tally.tell(&self.host);
+        line.tally.tell(&self.host.counted, &self.host.counts);
         self.host.counts.note_fields(work);
         if work.take_wrote() && self.host.appendfsync() == AppendFsync::Always {
             line.held = Some(self.host.syncs.ask());
@@ -224,7 +224,7 @@ impl Dispatcher {
         if single {
             *group = (line.at, line.out.bytes.len());
             // It may ask for what was counted.
-            line.tally.tell(&self.host);
+            line.tally.tell(&self.host.counted, &self.host.counts);
         }
         let mark = line.out.bytes.len();
         let ran = match (found, command) {
@@ -509,7 +509,8 @@ impl Dispatcher {
         let took = now.duration_since(*last);
         *last = now;
         let micros = took.as_micros() as u64;
-        line.tally.command(&self.host, found, failed, micros);
+        line.tally
+            .command(&self.host.counted, found, failed, micros);
         let Some(found) = found else {
             return;
         };

@@ -72,7 +72,9 @@ pub fn file(from: &mut dyn Read, now: u64, tell: &mut read::Tell) -> Got<Held> {
             op::SIZES => _ = (from.length()?, from.length()?),
             op::SLOT => _ = (from.length()?, from.length()?, from.length()?),
             op::MODULE => {
-                (from.length()?, from.length()?, from.length()?);
+                for _ in 0..3 {
+                    from.length()?;
+                }
                 pass_module(&mut from)?;
             }
             op::FUNCTION => {

@@ -51,15 +51,17 @@ pub struct Listpack {
     elements: usize,
 }
 
-impl Listpack {
+impl Default for Listpack {
     /// Without elements.
-    pub fn new() -> Listpack {
+    fn default() -> Listpack {
         Listpack {
             bytes: vec![0; 6],
             elements: 0,
         }
     }
+}
 
+impl Listpack {
     fn end_element(&mut self, from: usize) {
         let length = self.bytes.len() - from;
         // Seven bits a byte, the highest first; all behind the first say that they are not the last ones read.
@@ -102,11 +104,6 @@ impl Listpack {
         self.end_element(from);
     }
 
-    /// Bytes so far.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Its bytes.
     pub fn end(mut self) -> Vec<u8> {
         self.bytes.push(0xFF);
@@ -125,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut pack = Listpack::new();
+        let mut pack = Listpack::default();
         let mut all = Vec::new();
         for length in [0, 5, 63, 64, 120, 127, 128, 4095, 4096, 20_000] {
             let text = vec![b'x'; length];
