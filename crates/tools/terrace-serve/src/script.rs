@@ -59,7 +59,7 @@ redis.breakpoint = function() return false end
 /// Keeps scripts from loading what is no text, and from leaving anything behind: what they find is read through
 /// empty tables that nothing can be written to. It answers the tables behind two of them.
 const LOCKED: &str = r"
-local redis = ...
+local globals = _G
 local raw, first, kind, concat = loadstring, string.byte, type, table.concat
 local error, tostring, rawset, insert, pairs, setmetatable = error, tostring, rawset, table.insert, pairs, setmetatable
 local function text_alone(text, name)
@@ -81,7 +81,7 @@ local function lock(front, behind)
   locked[front] = true
   return setmetatable(front, {__metatable = false, __newindex = refuse, __index = behind})
 end
-_G.rawset = function(table, name, value)
+globals.rawset = function(table, name, value)
   if locked[table] then refuse() end
   return rawset(table, name, value)
 end
@@ -91,17 +91,17 @@ table.insert = function(table, ...)
 end
 getmetatable('').__metatable = false
 local behind = {}
-for name, value in pairs(_G) do
-  if kind(value) == 'table' and value ~= _G then value = lock({}, value) end
+for name, value in pairs(globals) do
+  if kind(value) == 'table' and value ~= globals then value = lock({}, value) end
   behind[name] = value
 end
-for name in pairs(behind) do _G[name] = nil end
+for name in pairs(behind) do globals[name] = nil end
 setmetatable(behind, {
   __index = function(_, name)
     error('Script attempted to access nonexistent global variable \'' .. tostring(name) .. '\'', 2)
   end,
 })
-lock(_G, behind)
+lock(globals, behind)
 return behind
 ";
 
@@ -160,7 +160,7 @@ pub fn make() -> mlua::Result<Lua> {
         })?,
     )?;
     globals.raw_set("cjson", json)?;
-    let behind: Table = lua.load(LOCKED).call(redis)?;
+    let behind: Table = lua.load(LOCKED).call(())?;
     lua.set_named_registry_value(GLOBALS, behind)?;
     Ok(lua)
 }
