@@ -41,7 +41,7 @@ pub fn without_foot(bytes: &[u8]) -> Option<&[u8]> {
     let (version, sum) = foot.split_at_checked(2)?;
     let version = u16::from_le_bytes(version.try_into().ok()?);
     let sum = u64::from_le_bytes(sum.try_into().ok()?);
-    let right = sum == 0 || sum == crc64(0, &bytes[..bytes.len() - 8]);
+    let right = sum == crc64(0, &bytes[..bytes.len() - 8]);
     (right && version <= super::NEWEST).then_some(rest)
 }
 

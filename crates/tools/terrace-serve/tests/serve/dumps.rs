@@ -155,9 +155,9 @@ fn any_dump_is_taken_or_refused_as_a_whole() {
                 let at = (state >> 33) as usize % (broken.len() - 10);
                 broken[at] = (state >> 56) as u8;
             }
-            // A checksum of 0 says that there is none.
             let end = broken.len() - 8;
-            broken[end..].fill(0);
+            let sum = terrace_serve::rdb::crc::crc64(0, &broken[..end]);
+            broken[end..].copy_from_slice(&sum.to_le_bytes());
             match client.ask(&[b"RESTORE", b"broken", b"0", &broken, b"REPLACE"]) {
                 Value::Simple(_) => {}
                 Value::Error(text) => {
