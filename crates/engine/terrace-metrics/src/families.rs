@@ -49,6 +49,7 @@ pub fn write(stats: &Stats, text: &mut Text) {
     checkpoints(stats, text);
     crate::backups::families(stats, text);
     opening(stats, text);
+    crate::program::families(stats, text);
 }
 
 fn one(text: &mut Text, name: &'static str, help: &'static str, number: impl Into<Number>) {

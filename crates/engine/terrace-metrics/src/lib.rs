@@ -23,6 +23,7 @@ mod backups;
 mod families;
 mod merging;
 mod named;
+mod program;
 mod text;
 
 pub use named::MAX_STRUCTURES;

@@ -114,6 +114,26 @@ impl Text {
         self
     }
 
+    /// Begins a family of somebody else, whose name has no other part.
+    pub fn foreign_family(&mut self, name: &str, counts: bool, help: &str) {
+        let suffix = match (self.format, counts) {
+            (Format::Prometheus, true) => "_total",
+            _ => "",
+        };
+        let kind = if counts { "counter" } else { "gauge" };
+        let help = help.replace(['\\', '\n'], " ");
+        self.put(format_args!("# HELP {name}{suffix} {help}\n"));
+        self.put(format_args!("# TYPE {name}{suffix} {kind}\n"));
+    }
+
+    /// A sample of such a family.
+    pub fn foreign_sample(&mut self, name: &str, counts: bool, labels: Labels<'_>, number: f64) {
+        let suffix = if counts { "_total" } else { "" };
+        self.put(format_args!("{name}{suffix}"));
+        self.labels(labels, None);
+        self.put(format_args!(" {number}\n"));
+    }
+
     /// The whole text.
     pub fn end(mut self) -> String {
         if self.format == Format::OpenMetrics {
@@ -149,6 +169,11 @@ impl Text {
     fn line(&mut self, suffix: &str, labels: Labels<'_>, bound: Option<&str>, number: Number) {
         let name = self.name;
         self.put(format_args!("terrace_{name}{suffix}"));
+        self.labels(labels, bound);
+        self.put(format_args!(" {number}\n"));
+    }
+
+    fn labels(&mut self, labels: Labels<'_>, bound: Option<&str>) {
         let mut before = '{';
         let bound = bound.map(|bound| ("le", bound));
         let said = labels.iter().copied().chain(bound);
@@ -160,7 +185,6 @@ impl Text {
         if before == ',' {
             self.out.push('}');
         }
-        self.put(format_args!(" {number}\n"));
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {

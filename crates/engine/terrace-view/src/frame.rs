@@ -48,6 +48,20 @@ pub struct Frame {
     pub checkpoint: Checkpoint,
     /// Times a second that a thread had to wait for a frame, or for a checkpoint.
     pub waits: f64,
+    /// Figures of the program that has the database open.
+    pub program: Vec<Shown>,
+}
+
+/// A figure of the program.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Shown {
+    /// What it is.
+    pub word: String,
+    /// How much; of what only grows how much a second.
+    pub value: f64,
+    /// Whether it is a rate.
+    pub is_rate: bool,
 }
 
 /// A part of the memory.
@@ -272,8 +286,28 @@ impl Frame {
                 last_pages: c.last.map(|last| last.pages),
             },
             waits: rate(since, waits(stats), waits),
+            program: program(stats, since),
         }
     }
+}
+
+fn program(stats: &Stats, since: Option<&Since<'_>>) -> Vec<Shown> {
+    let shown = stats.program.iter().filter_map(|figure| {
+        let before = since.and_then(|since| {
+            let mut all = since.before.program.iter();
+            all.find(|one| one.name == figure.name && one.labels == figure.labels)
+        });
+        let grown = before.map_or(0.0, |before| (figure.value - before.value).max(0.0));
+        Some(Shown {
+            word: figure.word.clone()?,
+            value: match figure.counts {
+                true => grown / since.map_or(1.0, |since| since.seconds),
+                false => figure.value,
+            },
+            is_rate: figure.counts,
+        })
+    });
+    shown.collect()
 }
 
 /// The parts of the memory, those together that are of one kind.

@@ -28,5 +28,5 @@ mod request;
 pub mod top;
 mod watched;
 
-pub use frame::{Checkpoint, Frame, Log, Part, Row, Watch};
+pub use frame::{Checkpoint, Frame, Log, Part, Row, Shown, Watch};
 pub use watched::Watched;

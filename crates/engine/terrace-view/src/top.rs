@@ -139,6 +139,14 @@ fn head(frame: &Frame, look: &Look) -> Vec<String> {
         ),
         look.width,
     ));
+    if !frame.program.is_empty() {
+        let shown = frame.program.iter().map(|one| {
+            let each = if one.is_rate { "/s" } else { "" };
+            format!("{} {}{each}", printable(&one.word), short(one.value))
+        });
+        let shown: Vec<String> = shown.collect();
+        lines.push(cut(&format!("program  {}", shown.join("   ")), look.width));
+    }
     lines.push(String::new());
     lines
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use terrace::{Database, Options};
+use terrace::{Database, Options, ProgramFigure};
 use terrace_view::http::{Access, Server, serve};
 use terrace_view::top::{Look, Sort, lines};
 use terrace_view::{Watch, Watched};
@@ -445,4 +445,46 @@ fn a_frame_fits_every_terminal_and_prints_no_control_characters() {
     let mut look = Look::plain(120, 60);
     look.indexes = false;
     assert!(!lines(&frame, &look).join("\n").contains("by city"));
+}
+
+#[test]
+fn figures_of_the_program_are_beside_those_of_the_database() {
+    let (_dir, db) = database(true);
+    let counted = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(5));
+    let of = counted.clone();
+    db.show_figures(move || {
+        let count = of.load(std::sync::atomic::Ordering::SeqCst) as f64;
+        let figure = |name: &str, counts, value| ProgramFigure {
+            name: name.into(),
+            help: "Help\nof two lines.".into(),
+            counts,
+            value,
+            ..ProgramFigure::default()
+        };
+        let mut jobs = figure("jobs", true, count);
+        jobs.word = Some("jobs \u{1b}".into());
+        let mut labelled = figure("queue", false, 3.0);
+        labelled.labels = vec![("of".into(), "a\"b".into())];
+        vec![jobs, labelled, figure("no name", false, 1.0)]
+    });
+    // Over the socket as well as within the process.
+    for watched in [
+        Watched::Own(db.clone()),
+        Watched::other(_dir.path()).unwrap(),
+    ] {
+        let mut watch = Watch::new("test.db", watched, NOW);
+        watch.frame().unwrap();
+        counted.fetch_add(1000, std::sync::atomic::Ordering::SeqCst);
+        let frame = watch.frame().unwrap();
+        assert_eq!(frame.program.len(), 1);
+        assert!(frame.program[0].is_rate && frame.program[0].value > 0.0);
+        let drawn = lines(&frame, &Look::plain(80, 24)).join("\n");
+        assert!(drawn.contains("program  jobs ."), "{drawn}");
+    }
+    let server = served(&db, Access::new());
+    let metrics = get(server.address(), "/metrics");
+    let wanted = "# HELP jobs_total Help of two lines.\n# TYPE jobs_total counter\njobs_total 2005\n\
+        # HELP queue Help of two lines.\n# TYPE queue gauge\nqueue{of=\"a\\\"b\"} 3\n";
+    assert!(metrics.contains(wanted), "{metrics}");
+    assert!(!metrics.contains("no name"));
 }

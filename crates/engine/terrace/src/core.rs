@@ -54,6 +54,8 @@ pub struct Core {
     /// What has expired, and what became of it.
     pub expired: Arc<Expired>,
     pub rounds: Rounds,
+    /// Figures of the program.
+    pub program: crate::stats::Program,
     #[cfg(feature = "backup")]
     pub backups: crate::backup::state::Backups,
     /// Absent while the world is stopped, and without background threads.

@@ -118,7 +118,7 @@ pub use recover::opening::Opening;
 pub use snapshot::{Snapshot, SnapshotMap};
 pub use stats::{
     CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,
-    PageStats, Stats, StructureStats,
+    PageStats, ProgramFigure, Stats, StructureStats,
 };
 pub use table::options::{MAX_INDEXES, TableOptions};
 pub use transaction::{

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, FromArgMatches};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use terrace_serve::{AppendFsync, ServeOptions, Server};
+use terrace_serve::{AppendFsync, ServeOptions, Server, TlsOptions};
 
 use crate::args::{Cli, Command, ServeArgs};
 use crate::output;
@@ -112,12 +112,32 @@ fn with_config(args: &ServeArgs) -> Result<Option<ServeArgs>> {
 }
 
 fn options(args: &ServeArgs) -> Result<ServeOptions> {
-    let mut addresses: Vec<SocketAddr> = Vec::new();
-    for name in &args.bind {
-        let found = (name.as_str(), args.port).to_socket_addrs();
-        let found = found.with_context(|| format!("{name} is no address to listen on"))?;
-        addresses.extend(found);
-    }
+    let at = |port: u16| -> Result<Vec<SocketAddr>> {
+        let mut addresses: Vec<SocketAddr> = Vec::new();
+        for name in &args.bind {
+            let found = (name.as_str(), port).to_socket_addrs();
+            let found = found.with_context(|| format!("{name} is no address to listen on"))?;
+            addresses.extend(found);
+        }
+        Ok(addresses)
+    };
+    let addresses = match args.tls_port {
+        Some(_) if args.port == 0 => Vec::new(),
+        _ => at(args.port)?,
+    };
+    let tls = match (args.tls_port, &args.tls_cert_file, &args.tls_key_file) {
+        (Some(port), Some(cert), Some(key)) => Some(TlsOptions {
+            addresses: at(port)?,
+            cert: cert.clone(),
+            key: key.clone(),
+            ca: args
+                .tls_ca_cert_file
+                .clone()
+                .filter(|_| args.tls_auth_clients != "no"),
+            clients_may_be_unknown: args.tls_auth_clients == "optional",
+        }),
+        _ => None,
+    };
     let password = match &args.requirepass_file {
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -135,6 +155,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
     };
     Ok(ServeOptions {
         addresses,
+        tls,
         password,
         appendfsync: AppendFsync::parse(&args.appendfsync).unwrap_or_default(),
         max_data: args.max_data.map_or(0, |size| size.0),
@@ -192,20 +213,27 @@ fn take_over(from: &str, args: &ServeArgs, journal: &Journal) -> Result<()> {
         ),
         None => (None, rest),
     };
+    let file = Path::new(from).is_file();
     let address = place.to_socket_addrs().ok().and_then(|mut all| all.next());
-    let Some(address) = address else {
-        bail!("{place} is no address of a Redis; it has the form redis://127.0.0.1:6380");
-    };
+    if address.is_none() && !file {
+        bail!(
+            "{place} is neither a file nor the address of a Redis, which has the form redis://127.0.0.1:6380"
+        );
+    }
     let db = terrace::Database::open(&args.db, terrace::Options::new().memory(args.memory.0))?;
     let options = ServeOptions {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         appendfsync: AppendFsync::No,
+        max_value: usize::try_from(args.max_value.0)?,
         ..ServeOptions::new()
     };
     let server = Server::start(db, options)?;
     let to = server.addresses()[0];
     let mut tell = |keys| journal.tell(&format!("{keys} keys are taken over"));
-    let imported = terrace_serve::import((address, password), (to, None), &mut tell);
+    let imported = match address.filter(|_| !file) {
+        Some(address) => terrace_serve::import((address, password), (to, None), &mut tell),
+        None => terrace_serve::import_file(Path::new(from), (to, None), &mut tell),
+    };
     // Whatever came of it, what is there is closed well.
     server.stop()?;
     let imported = imported.with_context(|| format!("the keys of {place} cannot be taken over"))?;

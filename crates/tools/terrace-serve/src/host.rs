@@ -7,6 +7,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::counts::{Counted, Counts};
 use crate::mailbox::{Mail, Mailbox};
 use crate::options::{AppendFsync, ServeOptions};
 use crate::session::ClientInfo;
@@ -34,46 +35,6 @@ pub struct Slow {
     pub client: String,
     /// Its name.
     pub name: String,
-}
-
-/// What is counted of a command.
-#[derive(Debug, Default)]
-pub struct Counted {
-    /// How often it ran.
-    pub calls: AtomicU64,
-    /// For how long, in microseconds, of those that took at least one.
-    pub micros: AtomicU64,
-    /// How often it answered an error.
-    pub failed: AtomicU64,
-}
-
-/// What is counted of everything.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Clients that came.
-    pub connections: AtomicU64,
-    /// Those that were sent away because there were too many.
-    pub rejected: AtomicU64,
-    /// Commands.
-    pub commands: AtomicU64,
-    /// Bytes that came.
-    pub read: AtomicU64,
-    /// Bytes that went.
-    pub written: AtomicU64,
-    /// Lookups of strings and fields that found something.
-    pub hits: AtomicU64,
-    /// Those that did not.
-    pub misses: AtomicU64,
-    /// Keys that have expired and were removed.
-    pub expired: AtomicU64,
-    /// Errors that were answered.
-    pub errors: AtomicU64,
-    /// Commands that went to the pool.
-    pub parked: AtomicU64,
-    /// Clients sent away because they did not read.
-    pub slow_readers: AtomicU64,
-    /// Wrong passwords.
-    pub refused: AtomicU64,
 }
 
 /// What can be changed while the server runs.
@@ -133,6 +94,9 @@ pub struct Host {
     pub sync_failed: AtomicBool,
     /// Who listens to what is published.
     pub channels: crate::channels::Channels,
+    /// Functions that clients call.
+    #[cfg(feature = "lua")]
+    pub libraries: Mutex<crate::library::Libraries>,
     /// Scripts by their names.
     pub scripts: Mutex<BTreeMap<String, Arc<[u8]>>>,
     next_slow: AtomicU64,
@@ -185,6 +149,8 @@ impl Host {
             last_save: AtomicU64::new(seconds()),
             sync_failed: AtomicBool::new(false),
             channels: crate::channels::Channels::default(),
+            #[cfg(feature = "lua")]
+            libraries: Mutex::default(),
             scripts: Mutex::default(),
             next_slow: AtomicU64::new(0),
             options,
@@ -230,6 +196,22 @@ impl Host {
         let mut all = locked(&self.slow);
         all.push_front(slow);
         all.truncate(self.settings.slow_kept.load(Ordering::Relaxed));
+    }
+
+    /// Takes the libraries of functions that the database has.
+    ///
+    /// # Errors
+    /// Those of reading; a library that is broken.
+    #[cfg(feature = "lua")]
+    pub fn load_libraries(&self) -> terrace::Result<()> {
+        let mut libraries = locked(&self.libraries);
+        for source in self.store.libraries()? {
+            let library = crate::library::library(&source);
+            let added = library.and_then(|library| libraries.add(library, true));
+            added
+                .map_err(|why| terrace::Error::invalid(format!("a library of functions: {why}")))?;
+        }
+        Ok(())
     }
 
     /// Keeps a script for those who call it by its name.

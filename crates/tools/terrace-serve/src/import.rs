@@ -1,15 +1,20 @@
-//! Taking over all keys of a running Redis, by its own commands.
+//! Taking over all keys of a running Redis, by its own commands, or of a file of Redis.
 //!
 //! Invariants: memory is bounded by steps of the scans, whatever the keys hold; a key that changes while it is taken
 //! over is as it was at some instants in between, so writers are to be stopped before.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 
 /// Elements that are asked for at a time.
 const STEP: &[u8] = b"1000";
 /// Longest answer: the longest string of Redis.
 const LONGEST: usize = 512 << 20;
+/// Commands that are sent before their answers are read.
+const AHEAD: usize = 256;
+/// Bytes that are sent before.
+const AHEAD_BYTES: usize = 64 << 10;
 /// Most parts of an answer.
 const MOST_PARTS: usize = 1 << 20;
 
@@ -53,6 +58,9 @@ impl Answer {
 struct Client {
     reader: BufReader<TcpStream>,
     socket: TcpStream,
+    /// Commands that were not sent yet.
+    ahead: Vec<u8>,
+    commands: usize,
 }
 
 fn broken(what: &str) -> Error {
@@ -66,6 +74,8 @@ impl Client {
         let mut client = Client {
             reader: BufReader::new(socket.try_clone()?),
             socket,
+            ahead: Vec::new(),
+            commands: 0,
         };
         if let Some(password) = password {
             client.ask(&[b"AUTH", password.as_bytes()])?;
@@ -74,14 +84,30 @@ impl Client {
     }
 
     fn ask(&mut self, words: &[&[u8]]) -> Result<Answer> {
-        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            bytes.extend_from_slice(word);
-            bytes.extend_from_slice(b"\r\n");
-        }
+        let mut bytes = Vec::new();
+        encode(&mut bytes, words);
         self.socket.write_all(&bytes)?;
         self.read(0)
+    }
+
+    /// Says a command, whose answer is read later, with those of others.
+    fn say(&mut self, words: &[&[u8]]) -> Result<()> {
+        encode(&mut self.ahead, words);
+        self.commands += 1;
+        match self.commands >= AHEAD || self.ahead.len() >= AHEAD_BYTES {
+            true => self.settle(),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the answers to all that was said.
+    fn settle(&mut self) -> Result<()> {
+        self.socket.write_all(&self.ahead)?;
+        self.ahead.clear();
+        for _ in 0..std::mem::take(&mut self.commands) {
+            self.read(0)?;
+        }
+        Ok(())
     }
 
     fn read(&mut self, depth: usize) -> Result<Answer> {
@@ -127,6 +153,55 @@ impl Client {
             },
             _ => return Err(broken("an answer of no known kind")),
         })
+    }
+}
+
+fn encode(bytes: &mut Vec<u8>, words: &[&[u8]]) {
+    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Copies all keys of a file of Redis (RDB) to a server. `tell` hears now and then how many there are so far.
+///
+/// # Errors
+/// What is wrong with the file, and errors that the server answers; what was copied before stays.
+pub fn import_file(
+    from: &Path,
+    to: (SocketAddr, Option<&str>),
+    tell: &mut dyn FnMut(u64),
+) -> Result<Imported> {
+    let mut file = BufReader::new(std::fs::File::open(from)?);
+    let mut to = Client::new(to.0, to.1)?;
+    let now = crate::host::seconds() * 1000;
+    let (mut failed, mut keys) = (None, 0);
+    let held = crate::rdb::file::file(&mut file, now, &mut |words| {
+        if words.first().is_some_and(|name| name == b"DEL") {
+            keys += 1;
+            if keys % 1000 == 0 {
+                tell(keys);
+            }
+        }
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        to.say(&words).map_err(|error| {
+            let text = error.to_string();
+            failed = Some(error);
+            text
+        })
+    });
+    match (failed, held) {
+        (Some(error), _) => Err(error),
+        (None, Err(why)) => Err(broken(&why)),
+        (None, Ok(held)) => {
+            to.settle()?;
+            Ok(Imported {
+                keys: held.keys,
+                unknown: held.unknown,
+            })
+        }
     }
 }
 

@@ -10,10 +10,14 @@
 
 mod channels;
 mod command;
+mod counts;
 mod dispatch;
+mod figures;
 mod glob;
 mod host;
 mod import;
+#[cfg(feature = "lua")]
+mod library;
 mod line;
 mod mailbox;
 mod net;
@@ -22,6 +26,8 @@ mod planted;
 #[doc(hidden)]
 pub mod proto;
 mod random;
+#[doc(hidden)]
+pub mod rdb;
 #[cfg(feature = "lua")]
 mod script;
 mod session;
@@ -32,9 +38,9 @@ mod syncs;
 mod text;
 
 pub use command::table::{COMMANDS, Command, NOT_THERE};
-pub use import::{Imported, import};
+pub use import::{Imported, import, import_file};
 pub use net::server::{Clock, Server, wall_clock};
-pub use options::{AppendFsync, ServeOptions};
+pub use options::{AppendFsync, ServeOptions, TlsOptions};
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub use planted::{Fault, plant};

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::counts::Tally;
 use crate::proto::parse::Parser;
 use crate::proto::reply::Reply;
 use crate::session::Session;
@@ -37,6 +38,8 @@ pub struct Line {
     pub blocked: Option<Blocked>,
     /// The sync that its answers wait for.
     pub held: Option<u64>,
+    /// What was counted.
+    pub tally: Tally,
     /// Nothing of before this place runs together with other commands.
     pub single_until: usize,
 }
@@ -52,6 +55,7 @@ impl Line {
             out: Reply::default(),
             blocked: None,
             held: None,
+            tally: Tally::default(),
             single_until: 0,
         }
     }

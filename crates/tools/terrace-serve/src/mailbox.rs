@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::line::Line;
+use crate::net::socket::Socket;
 use crate::session::ClientInfo;
 
 /// What an event loop is told.
 pub enum Mail {
     /// A client has come.
-    Came(mio::net::TcpStream, Arc<ClientInfo>),
+    Came(Socket, Arc<ClientInfo>),
     /// A client's commands were run as far as they go.
     Back(u64, Box<Line>),
     /// A client may get what it waits for.

@@ -37,12 +37,29 @@ impl AppendFsync {
     }
 }
 
+/// How clients are met within TLS.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Where it listens; a port of 0 is any free one.
+    pub addresses: Vec<SocketAddr>,
+    /// Its certificate, and those between it and a root, in PEM.
+    pub cert: PathBuf,
+    /// The key of the certificate, in PEM.
+    pub key: PathBuf,
+    /// Roots of the certificates of clients, in PEM; none if they need none.
+    pub ca: Option<PathBuf>,
+    /// Whether a client may have no certificate although there are roots.
+    pub clients_may_be_unknown: bool,
+}
+
 /// How a server is started.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until a server is started with them"]
 pub struct ServeOptions {
     /// Where it listens; a port of 0 is any free one.
     pub addresses: Vec<SocketAddr>,
+    /// Where and how it listens within TLS, which needs the feature `tls`; none for not at all.
+    pub tls: Option<TlsOptions>,
     /// The password of the user `default`; none for no password.
     pub password: Option<String>,
     /// When answers are durable.
@@ -75,6 +92,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             addresses: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
+            tls: None,
             password: None,
             appendfsync: AppendFsync::EverySec,
             max_data: 0,
@@ -98,20 +116,28 @@ impl ServeOptions {
         ServeOptions::default()
     }
 
+    /// An address that others than those of this machine reach without showing anything.
+    fn open(&self) -> Option<&SocketAddr> {
+        let known = |tls: &&TlsOptions| tls.ca.is_none() || tls.clients_may_be_unknown;
+        let within_tls = self.tls.iter().filter(known).flat_map(|tls| &tls.addresses);
+        let mut all = self.addresses.iter().chain(within_tls);
+        all.find(|address| !address.ip().is_loopback())
+    }
+
     /// Refuses what is not safe or not possible.
     ///
     /// # Errors
     /// What is wrong, and the way out.
     pub fn check(&self) -> Result<(), String> {
         if self.password.is_none()
-            && let Some(open) = self.addresses.iter().find(|a| !a.ip().is_loopback())
+            && let Some(open) = self.open()
         {
             return Err(format!(
                 "{} can be reached from other machines, and there is no password; name a file with one (--requirepass-file), or listen on 127.0.0.1 only",
                 open.ip()
             ));
         }
-        if self.addresses.is_empty() {
+        if self.addresses.is_empty() && self.tls.is_none() {
             return Err("there is no address to listen on; name one (--bind)".to_owned());
         }
         Ok(())

@@ -25,6 +25,8 @@ pub enum Fault {
     LeftElements,
     /// An element is taken for a client that is gone.
     PopLost,
+    /// A field that is written anew keeps when it expires.
+    LeaseKept,
 }
 
 #[cfg(feature = "planted-faults")]

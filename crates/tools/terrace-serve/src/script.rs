@@ -40,7 +40,7 @@ const BINARY: u8 = 0x1B;
 
 /// What every script finds.
 const PRELUDE: &str = r"
-local raw = ...
+local raw, redis, type, error = ...
 redis.call = function(...)
   local answer = raw(...)
   if type(answer) == 'table' and answer.err then error(answer, 0) end
@@ -56,9 +56,12 @@ redis.setresp = function() end
 redis.breakpoint = function() return false end
 ";
 
-/// Keeps scripts from loading what is no text, and from leaving globals behind.
+/// Keeps scripts from loading what is no text, and from leaving anything behind: what they find is read through
+/// empty tables that nothing can be written to. It answers the tables behind two of them.
 const LOCKED: &str = r"
+local globals = _G
 local raw, first, kind, concat = loadstring, string.byte, type, table.concat
+local error, tostring, rawset, insert, pairs, setmetatable = error, tostring, rawset, table.insert, pairs, setmetatable
 local function text_alone(text, name)
   if kind(text) ~= 'string' or first(text) == 27 then return nil, 'only text can be loaded' end
   return raw(text, name)
@@ -72,16 +75,45 @@ load = function(next, name)
   end
   return text_alone(concat(parts), name)
 end
-setmetatable(_G, {
-  __metatable = false,
-  __newindex = function(_, name) error('Attempt to modify a readonly table', 2) end,
+local locked = {}
+local function refuse() error('Attempt to modify a readonly table', 2) end
+local function lock(front, behind)
+  locked[front] = true
+  return setmetatable(front, {__metatable = false, __newindex = refuse, __index = behind})
+end
+globals.rawset = function(table, name, value)
+  if locked[table] then refuse() end
+  return rawset(table, name, value)
+end
+table.insert = function(table, ...)
+  if locked[table] then refuse() end
+  return insert(table, ...)
+end
+getmetatable('').__metatable = false
+local behind = {}
+for name, value in pairs(globals) do
+  if kind(value) == 'table' and value ~= globals then value = lock({}, value) end
+  behind[name] = value
+end
+for name in pairs(behind) do globals[name] = nil end
+setmetatable(behind, {
   __index = function(_, name)
     error('Script attempted to access nonexistent global variable \'' .. tostring(name) .. '\'', 2)
   end,
 })
+lock(globals, behind)
+return behind
 ";
 
-fn make() -> mlua::Result<Lua> {
+/// The names in the registry: what scripts find behind their empty table of globals, and `redis` behind its own.
+const GLOBALS: &str = "terrace.globals";
+const REDIS: &str = "terrace.redis";
+
+/// What runs a command for a script.
+pub type Call<'c> = dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>> + 'c;
+
+/// An engine for scripts.
+pub fn make() -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
     lua.set_memory_limit(MEMORY)?;
@@ -94,6 +126,9 @@ fn make() -> mlua::Result<Lua> {
         "require",
         "module",
         "package",
+        "setfenv",
+        "getfenv",
+        "newproxy",
     ] {
         globals.raw_set(gone, Value::Nil)?;
     }
@@ -108,8 +143,9 @@ fn make() -> mlua::Result<Lua> {
     ] {
         redis.set(level, number)?;
     }
-    globals.raw_set("redis", redis)?;
-    globals.raw_set("server", globals.raw_get::<Table>("redis")?)?;
+    globals.raw_set("redis", &redis)?;
+    globals.raw_set("server", &redis)?;
+    lua.set_named_registry_value(REDIS, &redis)?;
     let json = lua.create_table()?;
     json.set("null", Value::NULL)?;
     json.set(
@@ -124,9 +160,8 @@ fn make() -> mlua::Result<Lua> {
         })?,
     )?;
     globals.raw_set("cjson", json)?;
-    globals.raw_set("KEYS", Value::Nil)?;
-    globals.raw_set("ARGV", Value::Nil)?;
-    lua.load(LOCKED).exec()?;
+    let behind: Table = lua.load(LOCKED).call(())?;
+    lua.set_named_registry_value(GLOBALS, behind)?;
     Ok(lua)
 }
 
@@ -285,7 +320,7 @@ pub fn run(
     keys: &[&[u8]],
     arguments: &[&[u8]],
     out: &mut Reply,
-    call: &mut dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>>,
+    call: &mut Call,
 ) -> Result<(), String> {
     LUA.with(|kept| {
         let mut kept = kept.borrow_mut();
@@ -293,32 +328,30 @@ pub fn run(
             Some(lua) => lua,
             None => make().map_err(|e| format!("ERR {e}"))?,
         };
-        let ran = run_in(&lua, source, keys, arguments, out, call);
-        // One that has run out of memory is made anew.
-        if lua.used_memory() < MEMORY / 2 {
+        let ran = run_script(&lua, source, keys, arguments, out, call);
+        if is_small(&lua) {
             *kept = Some(lua);
         }
         ran
     })
 }
 
+/// Whether an engine is kept: one that has run out of memory is made anew.
+pub fn is_small(lua: &Lua) -> bool {
+    lua.used_memory() < MEMORY / 2
+}
+
+/// The table `redis`, as it can be written to.
+pub fn redis_of(lua: &Lua) -> mlua::Result<Table> {
+    lua.named_registry_value(REDIS)
+}
+
 fn too_long() -> mlua::Error {
     mlua::Error::runtime("the script runs for too long and was ended; what its commands did stays")
 }
 
-fn run_in(
-    lua: &Lua,
-    source: &[u8],
-    keys: &[&[u8]],
-    arguments: &[&[u8]],
-    out: &mut Reply,
-    call: &mut dyn FnMut(&[Vec<u8>]) -> Option<Vec<u8>>,
-) -> Result<(), String> {
-    if source.first() == Some(&BINARY) {
-        return Err("ERR Error compiling script (new function): it is no text".to_owned());
-    }
-    let compiled = lua.load(source).set_name("@user_script").into_function();
-    let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
+/// Runs something that ends with an error after a while.
+pub fn within_time<T>(lua: &Lua, run: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
     let begun = Instant::now();
     // One that has caught this once gets it again at each instruction of its own, until nothing catches it.
     let limit = move |lua: &Lua, _: &mlua::debug::Debug| {
@@ -331,7 +364,69 @@ fn run_in(
     };
     let triggers = HookTriggers::new().every_nth_instruction(LOOK);
     // Of all coroutines, too.
-    let ended = lua.set_global_hook(triggers, limit).and_then(|()| {
+    let ran = lua.set_global_hook(triggers, limit).and_then(|()| run());
+    lua.remove_global_hook();
+    ran
+}
+
+fn run_script(
+    lua: &Lua,
+    source: &[u8],
+    keys: &[&[u8]],
+    arguments: &[&[u8]],
+    out: &mut Reply,
+    call: &mut Call,
+) -> Result<(), String> {
+    if source.first() == Some(&BINARY) {
+        return Err("ERR Error compiling script (new function): it is no text".to_owned());
+    }
+    let compiled = lua.load(source).set_name("@user_script").into_function();
+    let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
+    let ended = with_calls(lua, call, || {
+        let globals: Table = lua.named_registry_value(GLOBALS)?;
+        globals.raw_set("KEYS", texts(lua, keys)?)?;
+        globals.raw_set("ARGV", texts(lua, arguments)?)?;
+        let pcall: Function = globals.raw_get("pcall")?;
+        pcall.call::<MultiValue>(script)
+    });
+    said_in_the_end(ended, out)
+}
+
+/// Runs a function, which gets keys and arguments as its own.
+///
+/// # Errors
+/// What is wrong with it, as it is sent.
+pub fn run_function(
+    lua: &Lua,
+    function: &Function,
+    keys: &[&[u8]],
+    arguments: &[&[u8]],
+    out: &mut Reply,
+    call: &mut Call,
+) -> Result<(), String> {
+    let ended = with_calls(lua, call, || {
+        let globals: Table = lua.named_registry_value(GLOBALS)?;
+        let pcall: Function = globals.raw_get("pcall")?;
+        pcall.call::<MultiValue>((function, texts(lua, keys)?, texts(lua, arguments)?))
+    });
+    said_in_the_end(ended, out)
+}
+
+fn texts(lua: &Lua, all: &[&[u8]]) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (i, one) in all.iter().enumerate() {
+        table.raw_set(i + 1, lua.create_string(one)?)?;
+    }
+    Ok(table)
+}
+
+/// Runs something that calls commands.
+fn with_calls(
+    lua: &Lua,
+    call: &mut Call,
+    run: impl FnOnce() -> mlua::Result<MultiValue>,
+) -> mlua::Result<MultiValue> {
+    within_time(lua, || {
         lua.scope(|scope| {
             let raw = scope.create_function_mut(|lua, arguments: Variadic<Value>| {
                 let words: Option<Vec<Vec<u8>>> = arguments.iter().map(said).collect();
@@ -347,20 +442,17 @@ fn run_in(
                     None => Err(mlua::Error::runtime("the script runs again")),
                 }
             })?;
-            lua.load(PRELUDE).call::<()>(raw)?;
-            let globals = lua.globals();
-            for (name, all) in [("KEYS", keys), ("ARGV", arguments)] {
-                let table = lua.create_table()?;
-                for (i, one) in all.iter().enumerate() {
-                    table.raw_set(i + 1, lua.create_string(one)?)?;
-                }
-                globals.raw_set(name, table)?;
-            }
-            let pcall: Function = globals.raw_get("pcall")?;
-            pcall.call::<MultiValue>(script)
+            let globals: Table = lua.named_registry_value(GLOBALS)?;
+            let part = |name: &str| globals.raw_get::<Function>(name);
+            lua.load(PRELUDE)
+                .call::<()>((raw, redis_of(lua)?, part("type")?, part("error")?))?;
+            run()
         })
-    });
-    lua.remove_global_hook();
+    })
+}
+
+/// Writes what the script has come to.
+fn said_in_the_end(ended: mlua::Result<MultiValue>, out: &mut Reply) -> Result<(), String> {
     let mut ended = ended.map_err(|e| format!("ERR {e}"))?.into_iter();
     let well = ended.next() == Some(Value::Boolean(true));
     let value = ended.next().unwrap_or(Value::Nil);

@@ -24,6 +24,7 @@ fn each_planted_fault_is_found() {
         (Fault::QueueBelieved, scenarios::a_kept_key_stays),
         (Fault::LeftElements, scenarios::nothing_is_left_over),
         (Fault::PopLost, scenarios::nothing_is_taken_for_who_is_gone),
+        (Fault::LeaseKept, scenarios::a_field_written_anew_stays),
     ];
     for (fault, scenario) in all {
         assert_eq!(scenario(), Ok(()), "without {fault:?}");

@@ -136,6 +136,16 @@ impl Database {
         self.handle.core.stats()
     }
 
+    /// Tells figures of the program with those of the database from now on: in [`Stats::program`], in metrics, and
+    /// to who watches the database. `figures` is called whenever somebody asks; it must not ask for figures itself,
+    /// and should not hold a [`Database`], which would then stay open.
+    pub fn show_figures(
+        &self,
+        figures: impl Fn() -> Vec<crate::ProgramFigure> + Send + Sync + 'static,
+    ) {
+        self.handle.core.program.show(std::sync::Arc::new(figures));
+    }
+
     /// Walks every page and every structure and checks every invariant. Other calls wait until it
     /// is done.
     ///

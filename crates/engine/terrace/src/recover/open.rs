@@ -456,6 +456,7 @@ fn assemble(
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
         series: Mutex::default(),
+        program: Default::default(),
         read_only_of: None,
         clock,
         expired,

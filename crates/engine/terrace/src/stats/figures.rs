@@ -14,6 +14,7 @@ use crate::histogram::Summary;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::recover::opening::Opening;
+use crate::stats::program::ProgramFigure;
 use crate::stats::series::{COUNTS, Counts};
 use crate::transaction::TransactionStats;
 
@@ -46,6 +47,9 @@ pub struct Stats {
     pub loaders: LoaderStats,
     /// How the opening went.
     pub opening: Opening,
+    /// Figures of the program that has the database open ([`crate::Database::show_figures`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub program: Vec<ProgramFigure>,
     /// Who follows the log to backup sets now.
     #[cfg(feature = "backup")]
     #[serde(default)]
@@ -625,6 +629,7 @@ impl Core {
             expiry: self.expired.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,
+            program: self.program.figures(),
             #[cfg(feature = "backup")]
             following: self.backups.following.statuses(),
             #[cfg(feature = "backup")]

@@ -1,6 +1,7 @@
 //! Figures of a database, and their table for people.
 
 mod figures;
+mod program;
 pub(crate) mod series;
 mod table;
 
@@ -8,3 +9,5 @@ pub use figures::{
     CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,
     PageStats, Stats, StructureStats,
 };
+pub(crate) use program::Program;
+pub use program::ProgramFigure;

@@ -25,9 +25,34 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: Vec<String>,
 
-    /// The port; 0 for any free one
+    /// The port; 0 for any free one, or with --tls-port for none
     #[arg(long, default_value_t = 6379)]
     pub port: u16,
+
+    /// A port within TLS, beside the other one
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "tls_cert_file",
+        requires = "tls_key_file"
+    )]
+    pub tls_port: Option<u16>,
+
+    /// The certificate in PEM, with those between it and a root
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub tls_cert_file: Option<PathBuf>,
+
+    /// The key of the certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub tls_key_file: Option<PathBuf>,
+
+    /// Roots of the certificates of clients in PEM; without, clients need none
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub tls_ca_cert_file: Option<PathBuf>,
+
+    /// Whether clients need a certificate if there are roots: yes, no, optional
+    #[arg(long, value_name = "WHETHER", default_value = "yes", value_parser = ["yes", "no", "optional"])]
+    pub tls_auth_clients: String,
 
     /// When what is answered survives a power cut: no, everysec (within a second), always (before the answer).
     /// All of them survive a crash of the process
@@ -75,8 +100,8 @@ pub struct ServeArgs {
     pub notify_keyspace_events: String,
 
     /// Take over all keys of a running Redis first: redis://[:PASSWORD@]HOST:PORT. What is written there
-    /// meanwhile may be left out
-    #[arg(long, value_name = "ADDRESS")]
+    /// meanwhile may be left out. Or of a file of Redis: its name (dump.rdb)
+    #[arg(long, value_name = "ADDRESS|FILE")]
     pub import: Option<String>,
 
     /// A file of lines `NAME VALUE`, with the names of these options without dashes; what is said here wins
@@ -117,4 +142,6 @@ Examples:
   terrace serve people.db --bind 0.0.0.0 --requirepass-file pw --appendfsync always
   terrace serve people.db --rename-command FLUSHALL= --backup-dir /backups/people
   terrace serve people.db --import redis://127.0.0.1:6380
+  terrace serve people.db --import /var/lib/redis/dump.rdb
+  terrace serve people.db --port 0 --tls-port 6379 --tls-cert-file c.pem --tls-key-file k.pem
   redis-cli set greeting hello";

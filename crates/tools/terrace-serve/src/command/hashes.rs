@@ -19,8 +19,9 @@ pub fn field_key(work: &Work, head: &Head, field: &[u8]) -> Vec<u8> {
 /// Stores a field; whether it is new, for which the count is raised.
 pub fn put_field(work: &mut Work, head: &mut Head, field: &[u8], value: &[u8]) -> Run<bool> {
     let key = field_key(work, head, field);
-    let new = !work.element_into(&key, &mut Vec::new())?;
+    let new = !work.has_element(&key)?;
     work.put_element(key, value)?;
+    work.end_lease(head, field)?;
     head.count += u64::from(new);
     Ok(new)
 }
@@ -28,9 +29,10 @@ pub fn put_field(work: &mut Work, head: &mut Head, field: &[u8], value: &[u8]) -
 /// Removes a field; whether it was there.
 pub fn remove_field(work: &mut Work, head: &mut Head, field: &[u8]) -> Run<bool> {
     let key = field_key(work, head, field);
-    let there = work.element_into(&key, &mut Vec::new())?;
+    let there = work.has_element(&key)?;
     if there {
         work.delete_element(key);
+        work.end_lease(head, field)?;
         if !planted(Fault::CountDrifts) {
             head.count = head.count.saturating_sub(1);
         }
@@ -81,7 +83,7 @@ pub fn hsetnx(c: &mut Call) -> Run {
     let head = c.work.typed(key, Kind::Hash)?;
     if let Some(head) = &head {
         let field = field_key(c.work, head, c.args.at(2));
-        if c.work.element_into(&field, &mut Vec::new())? {
+        if c.work.has_element(&field)? {
             c.out.number(0);
             return Ok(());
         }

@@ -167,8 +167,9 @@ fn section(host: &Host, name: &str, names: &[&'static str]) -> Run<String> {
             line!("rejected_connections:{}", count(&counts.rejected));
             line!("sync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0");
             line!(
-                "expired_keys:{}\r\nexpired_stale_perc:0.00",
-                count(&counts.expired)
+                "expired_keys:{}\r\nexpired_subkeys:{}\r\nexpired_stale_perc:0.00",
+                count(&counts.expired),
+                count(&counts.fields_expired)
             );
             line!("evicted_keys:0\r\nevicted_clients:0");
             line!("keyspace_hits:{}", count(&counts.hits));
@@ -236,6 +237,16 @@ fn section(host: &Host, name: &str, names: &[&'static str]) -> Run<String> {
             line!("terrace_memory_limit:{}", stats.memory.limit);
             line!("terrace_data_file_bytes:{}", stats.pages.data_file_bytes);
             line!("terrace_page_reads:{}", stats.pages.reads);
+            let others = [
+                stats.pages.demotion_reads,
+                stats.pages.ageing_reads,
+                stats.pages.merging_reads,
+            ];
+            let others: u64 = others.into_iter().sum();
+            line!(
+                "terrace_page_reads_for_callers:{}",
+                stats.pages.reads.saturating_sub(others)
+            );
             line!("terrace_page_writes:{}", stats.pages.writes);
             line!("terrace_hot_hits:{}", sum(|s| s.hot_hits));
             line!("terrace_cold_hits:{}", sum(|s| s.cold_hits));

@@ -287,7 +287,7 @@ fn copied(c: &mut Call, head: &Head, text: &[u8], to: &[u8], replaces: bool) -> 
         c.work.put_text(to, head.expires, text)?;
     } else {
         let mut new = c.work.make_anew(to, head.kind)?;
-        (new.count, new.first) = (head.count, head.first);
+        (new.count, new.first, new.leases) = (head.count, head.first, head.leases);
         // Behind the record of the owner.
         let (mut low, high) = codec::all_of(head.number);
         low.push(1);
@@ -304,11 +304,9 @@ fn copied(c: &mut Call, head: &Head, text: &[u8], to: &[u8], replaces: bool) -> 
             }
             c.work.relieve()?;
         }
+        new.expires = head.expires;
         c.work.put_head(to, &new)?;
-        if head.expires.is_some() {
-            c.work.head(to)?;
-            c.work.set_expiry(to, &new, head.expires)?;
-        }
+        c.work.queue(to, &new)?;
     }
     c.work.event(b'g', "copy_to", to);
     Ok(true)

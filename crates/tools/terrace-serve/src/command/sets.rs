@@ -54,7 +54,7 @@ fn has(c: &Call, head: &Option<Head>, member: &[u8]) -> Run<bool> {
     match head {
         Some(head) => {
             let key = field_key(c.work, head, member);
-            c.work.element_into(&key, &mut Vec::new())
+            c.work.has_element(&key)
         }
         None => Ok(false),
     }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::args::Args;
 use super::call::Call;
 use super::{
-    admin, bits, client, config, connection, fields, geo, hashes, hyperloglog, keys, lists, pubsub,
-    scan, sets, sort, sorted, streams, strings, transactions,
+    admin, bits, client, config, connection, dump, fields, geo, hashes, hyperloglog, keys, leases,
+    lists, pubsub, scan, sets, sort, sorted, streams, strings, transactions,
 };
 use crate::stop::Run;
 
@@ -72,6 +72,15 @@ pub enum Does {
     },
     /// The same.
     Script,
+    /// The same: functions that scripts have declared, which may write or not.
+    Fcall {
+        /// Whether it may write.
+        writes: bool,
+    },
+    /// The same.
+    Function,
+    /// The same: a value becomes the commands that make it.
+    Restore,
     /// What needs the table itself.
     Command,
     /// The same.
@@ -163,7 +172,9 @@ const ORDER: &str =
 const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
 const HLL: &str = "the estimates are the same, the string that holds them is not";
 const NEAR: &str = "looks at all members: slow in large sets";
-const SCRIPTS: &str = "with cjson, without struct, cmsgpack and bit; ended after five seconds with an error, what its commands did stays; may run again from its beginning";
+const FUNCTIONS: &str =
+    "as EVAL; what a library keeps in variables is kept by each thread of the server for itself";
+const SCRIPTS: &str = "with cjson, without struct, cmsgpack, bit and setfenv; libraries cannot be gone through by `pairs`; ended after five seconds with an error, what its commands did stays; may run again from its beginning";
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -232,6 +243,8 @@ pub const COMMANDS: &[Command] = &[
     c("flushall", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushall),
     c("swapdb", 3, W | ALONE | LONG, NONE, "server", "4.0.0", "", keys::swapdb),
     c("object", -2, R, Keys::Range(2, 2, 1), "generic", "2.2.3", "ENCODING answers that of large values, IDLETIME 0", keys::object),
+    c("dump", 2, R, ONE, "generic", "2.6.0", "the same values in other bytes, which Redis 7.0 takes; hashes whose fields expire need 7.4", dump::dump),
+    own("restore", -4, WA, ONE, "generic", "2.6.0", "takes the form of Redis 7.4 and before; without values of modules", Does::Restore),
     // Hashes.
     c("hset", -4, WA, ONE, "hash", "2.0.0", "", hashes::hset),
     c("hmset", -4, WA, ONE, "hash", "2.0.0", "", hashes::hmset),
@@ -249,6 +262,18 @@ pub const COMMANDS: &[Command] = &[
     c("hincrbyfloat", 4, WA, ONE, "hash", "2.6.0", "adds in decimals and rounds once; Redis rounds what it adds too", hashes::hincrbyfloat),
     c("hrandfield", -2, R, ONE, "hash", "6.2.0", "even up to 512 fields, nearly so beyond", hashes::hrandfield),
     c("hscan", -3, R, ONE, "hash", "2.8.0", "cursors stay good over restarts", scan::hscan),
+    c("hexpire", -6, W, ONE, "hash", "7.4.0", "", leases::hexpire),
+    c("hpexpire", -6, W, ONE, "hash", "7.4.0", "", leases::hpexpire),
+    c("hexpireat", -6, W, ONE, "hash", "7.4.0", "", leases::hexpireat),
+    c("hpexpireat", -6, W, ONE, "hash", "7.4.0", "", leases::hpexpireat),
+    c("httl", -5, R, ONE, "hash", "7.4.0", "", leases::httl),
+    c("hpttl", -5, R, ONE, "hash", "7.4.0", "", leases::hpttl),
+    c("hexpiretime", -5, R, ONE, "hash", "7.4.0", "", leases::hexpiretime),
+    c("hpexpiretime", -5, R, ONE, "hash", "7.4.0", "", leases::hpexpiretime),
+    c("hpersist", -5, W, ONE, "hash", "7.4.0", "", leases::hpersist),
+    c("hgetdel", -5, W, ONE, "hash", "8.0.0", "", leases::hgetdel),
+    c("hgetex", -5, W, ONE, "hash", "8.0.0", "", leases::hgetex),
+    c("hsetex", -6, WA, ONE, "hash", "8.0.0", "", leases::hsetex),
     // Sets.
     c("sadd", -3, WA, ONE, "set", "1.0.0", "", sets::sadd),
     c("srem", -3, W, ONE, "set", "1.0.0", "", sets::srem),
@@ -365,6 +390,9 @@ pub const COMMANDS: &[Command] = &[
     own("eval_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: false, writes: false }),
     own("evalsha_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: true, writes: false }),
     own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none", Does::Script),
+    own("fcall", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: true }),
+    own("fcall_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: false }),
+    own("function", -2, APART | NO_SCRIPT, NONE, "scripting", "7.0.0", "KILL finds none", Does::Function),
     // Channels.
     c("subscribe", -2, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::subscribe),
     c("unsubscribe", -1, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::unsubscribe),
@@ -411,8 +439,10 @@ pub const COMMANDS: &[Command] = &[
 /// Commands of Redis 7.0 that are not there, and why.
 pub const NOT_THERE: &[(&str, &str)] = &[
     ("ASKING, READONLY, READWRITE", "no cluster"),
-    ("DUMP, RESTORE, RESTORE-ASKING, MIGRATE", "later"),
-    ("FCALL, FCALL_RO, FUNCTION", "later; EVAL does the same"),
+    (
+        "RESTORE-ASKING, MIGRATE",
+        "no cluster; --import takes all keys over",
+    ),
     ("SPUBLISH, SSUBSCRIBE, SUNSUBSCRIBE", "no cluster"),
     (
         "FAILOVER, PSYNC, REPLCONF, SYNC",

@@ -4,6 +4,9 @@
 //! group; a group whose batch fails runs again command by command, so that each answer is its own. An event loop
 //! waits for nothing here: what would wait goes to the pool with all that comes behind it.
 
+#[cfg(feature = "lua")]
+mod functions;
+mod restore;
 mod scripts;
 mod transactions;
 
@@ -110,6 +113,8 @@ impl Dispatcher {
         work.db = line.session.db;
         let outcome = self.commands(line, work);
         work.leave();
+        line.tally.tell(&self.host.counted, &self.host.counts);
+        self.host.counts.note_fields(work);
         if work.take_wrote() && self.host.appendfsync() == AppendFsync::Always {
             line.held = Some(self.host.syncs.ask());
         }
@@ -218,6 +223,8 @@ impl Dispatcher {
         }
         if single {
             *group = (line.at, line.out.bytes.len());
+            // It may ask for what was counted.
+            line.tally.tell(&self.host.counted, &self.host.counts);
         }
         let mark = line.out.bytes.len();
         let ran = match (found, command) {
@@ -460,6 +467,9 @@ impl Dispatcher {
                 return self.eval(line, work, args, by_name, writes);
             }
             Does::Script => return self.script(line, args),
+            Does::Fcall { writes } => return self.fcall(line, work, args, writes),
+            Does::Function => return self.function(line, work, args),
+            Does::Restore => return self.restore(line, work, args),
             _ => {}
         }
         let Line { session, out, .. } = line;
@@ -475,7 +485,7 @@ impl Dispatcher {
             Does::Command => introspect::command(&mut call, &self.table),
             Does::Info => info::info(&mut call, &self.names),
             // They are run by who has the line.
-            Does::Exec | Does::Eval { .. } | Does::Script => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -488,45 +498,31 @@ impl Dispatcher {
     /// Counts a command that was answered.
     fn note(
         &self,
-        line: &Line,
+        line: &mut Line,
         found: Option<usize>,
         args: &Args,
         mark: usize,
         last: &mut Instant,
     ) {
-        let host = &self.host;
-        host.counts.commands.fetch_add(1, Ordering::Relaxed);
         let failed = line.out.bytes.get(mark) == Some(&b'-');
-        if failed {
-            host.counts.errors.fetch_add(1, Ordering::Relaxed);
-        }
         let now = Instant::now();
         let took = now.duration_since(*last);
         *last = now;
+        let micros = took.as_micros() as u64;
+        line.tally
+            .command(&self.host.counted, found, failed, micros);
         let Some(found) = found else {
             return;
         };
-        self.count(found);
         let command = &COMMANDS[found];
-        if failed {
-            host.counted[found].failed.fetch_add(1, Ordering::Relaxed);
-        } else if command.flags & table::RECORD != 0 {
+        if !failed && command.flags & table::RECORD != 0 {
             let nothing = matches!(line.out.bytes.get(mark..mark + 2), Some(b"$-" | b"_\r"));
-            let count = if nothing {
-                &host.counts.misses
-            } else {
-                &host.counts.hits
-            };
-            count.fetch_add(1, Ordering::Relaxed);
+            line.tally.lookup(!nothing);
         }
-        let micros = took.as_micros() as u64;
-        if micros > 0 {
-            host.counted[found]
-                .micros
-                .fetch_add(micros, Ordering::Relaxed);
-            if micros >= 1000 {
-                host.note_slow(took, command.name, args.len() - 1, &line.session.info);
-            }
+        if micros >= 1000 {
+            let info = &line.session.info;
+            self.host
+                .note_slow(took, command.name, args.len() - 1, info);
         }
     }
 

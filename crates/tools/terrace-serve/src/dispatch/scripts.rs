@@ -10,6 +10,8 @@ use crate::command::table::{self, COMMANDS, Does};
 #[cfg(feature = "lua")]
 use crate::host::locked;
 use crate::line::Line;
+#[cfg(feature = "lua")]
+use crate::proto::reply::Reply;
 use crate::stop::Run;
 #[cfg(feature = "lua")]
 use crate::stop::Stop;
@@ -56,14 +58,28 @@ impl Dispatcher {
         };
         let names: Vec<&[u8]> = args.from(3).take(keys).collect();
         let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
+        self.scripted(line, work, writes, &mut |out, call| {
+            crate::script::run(&source, &names, &arguments, out, call)
+        })
+    }
+
+    /// Runs a script or a function, whose commands see and do everything at one instant.
+    #[cfg(feature = "lua")]
+    pub(super) fn scripted(
+        &self,
+        line: &mut Line,
+        work: &mut Work,
+        writes: bool,
+        run: &mut dyn FnMut(&mut Reply, &mut crate::script::Call) -> Result<(), String>,
+    ) -> Run {
         let (db, third) = (line.session.db, line.out.third);
         let was_inside = std::mem::replace(&mut line.session.in_exec, true);
         let mut stopped = None;
-        let mut answer = crate::proto::reply::Reply {
+        let mut answer = Reply {
             third,
             ..Default::default()
         };
-        let ran = crate::script::run(&source, &names, &arguments, &mut answer, &mut |words| {
+        let ran = run(&mut answer, &mut |words| {
             if stopped.is_some() {
                 return None;
             }
@@ -117,7 +133,9 @@ impl Dispatcher {
             return Ok(());
         };
         let command = &COMMANDS[i];
-        if command.flags & table::NO_SCRIPT != 0 || matches!(command.does, Does::Eval { .. }) {
+        if command.flags & table::NO_SCRIPT != 0
+            || matches!(command.does, Does::Eval { .. } | Does::Fcall { .. })
+        {
             line.out
                 .error("ERR This Redis command is not allowed from script");
             return Ok(());
@@ -187,5 +205,15 @@ impl Dispatcher {
     #[cfg(not(feature = "lua"))]
     pub(super) fn script(&self, _: &mut Line, _: &Args) -> Run {
         crate::stop::refuse("ERR scripts are not built into this server (feature `lua`)")
+    }
+
+    #[cfg(not(feature = "lua"))]
+    pub(super) fn fcall(&self, _: &mut Line, _: &mut Work, _: &Args, _: bool) -> Run {
+        crate::stop::refuse("ERR functions are not built into this server (feature `lua`)")
+    }
+
+    #[cfg(not(feature = "lua"))]
+    pub(super) fn function(&self, _: &mut Line, _: &mut Work, _: &Args) -> Run {
+        crate::stop::refuse("ERR functions are not built into this server (feature `lua`)")
     }
 }

@@ -4,18 +4,19 @@
 //! is read; a client that does not read is answered no more until it does, so what it has not read is bounded.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::Shutdown;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use super::peer::{Got, Peer, READ, Spares};
 use super::pool::Pool;
+use super::socket::{Secured, Socket};
 use crate::dispatch::{Dispatcher, Outcome};
-use crate::host::locked;
+use crate::host::{Host, locked};
 use crate::line::Line;
 use crate::mailbox::Mail;
 use crate::planted::{Fault, planted};
@@ -45,7 +46,7 @@ pub struct EventLoop {
     poll: Poll,
     dispatcher: Arc<Dispatcher>,
     pool: Arc<Pool>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<(TcpListener, Secured)>,
     peers: HashMap<u64, Peer>,
     /// When clients that wait give up.
     deadlines: BTreeSet<(Instant, u64)>,
@@ -53,6 +54,47 @@ pub struct EventLoop {
     scratch: Vec<u8>,
     spares: Spares,
     hurries_until: Option<Instant>,
+    /// The same as the dispatcher's, to be had without a counter that other threads share.
+    host: Rc<Shared>,
+    counts: Counts,
+}
+
+/// What all loops share, counted by each for itself.
+struct Shared(Arc<Host>);
+
+impl std::ops::Deref for Shared {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.0
+    }
+}
+
+/// What was counted since the loop last told everybody.
+#[derive(Default)]
+struct Counts {
+    read: u64,
+    written: u64,
+    buffered: isize,
+}
+
+impl Counts {
+    fn tell(&mut self, host: &Host) {
+        if self.read > 0 {
+            host.counts.read.fetch_add(self.read, Ordering::Relaxed);
+        }
+        if self.written > 0 {
+            host.counts
+                .written
+                .fetch_add(self.written, Ordering::Relaxed);
+        }
+        if self.buffered != 0 {
+            // What wraps around is subtracted.
+            host.buffered
+                .fetch_add(self.buffered as usize, Ordering::Relaxed);
+        }
+        *self = Counts::default();
+    }
 }
 
 impl EventLoop {
@@ -62,12 +104,14 @@ impl EventLoop {
         poll: Poll,
         dispatcher: Arc<Dispatcher>,
         pool: Arc<Pool>,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<(TcpListener, Secured)>,
     ) -> EventLoop {
         EventLoop {
             on,
             poll,
             work: dispatcher.new_work(false),
+            host: Rc::new(Shared(dispatcher.host.clone())),
+            counts: Counts::default(),
             dispatcher,
             pool,
             listeners,
@@ -85,7 +129,7 @@ impl EventLoop {
     /// Those of the operating system when it cannot begin.
     pub fn run(mut self) -> std::io::Result<()> {
         let mut events = Events::with_capacity(1024);
-        for (i, listener) in self.listeners.iter_mut().enumerate() {
+        for (i, (listener, _)) in self.listeners.iter_mut().enumerate() {
             let registry = self.poll.registry();
             registry.register(listener, Token(i), Interest::READABLE)?;
         }
@@ -116,6 +160,7 @@ impl EventLoop {
             self.read_mail();
             let now = Instant::now();
             self.give_up(now);
+            self.counts.tell(&self.host);
             if now.duration_since(last_look) >= TICK {
                 last_look = now;
                 self.send_idle_away();
@@ -139,20 +184,27 @@ impl EventLoop {
         }
         let left: Vec<u64> = self.peers.keys().copied().collect();
         left.into_iter().for_each(|id| self.close(id));
+        self.counts.tell(&self.host);
         Ok(())
     }
 
     fn accept(&mut self, i: usize) {
         loop {
-            let (socket, address) = match self.listeners.get(i).map(TcpListener::accept) {
-                Some(Ok(accepted)) => accepted,
+            let Some((listener, secured)) = self.listeners.get(i) else {
+                return;
+            };
+            let (socket, address) = match listener.accept() {
+                Ok(accepted) => accepted,
                 // That one was gone before; there may be others behind it.
-                Some(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionAborted => continue,
+                Err(e) if e.kind() == std::io::ErrorKind::ConnectionAborted => continue,
                 // None is left, or no file is free: then it is tried again in a while.
                 _ => return,
             };
-            let host = self.dispatcher.host.clone();
+            let host = self.host.clone();
             let _ = socket.set_nodelay(true);
+            let Ok(socket) = Socket::new(socket, secured) else {
+                continue;
+            };
             host.counts.connections.fetch_add(1, Ordering::Relaxed);
             let mut clients = locked(&host.clients);
             if clients.len() >= host.settings.max_clients.load(Ordering::Relaxed) {
@@ -193,17 +245,11 @@ impl EventLoop {
         }
     }
 
-    fn came(&mut self, mut socket: TcpStream, info: Arc<ClientInfo>) {
+    fn came(&mut self, mut socket: Socket, info: Arc<ClientInfo>) {
         let id = info.id;
         let host = &self.dispatcher.host;
         let token = Token(id as usize + CLIENTS);
-        let both = Interest::READABLE | Interest::WRITABLE;
-        if self
-            .poll
-            .registry()
-            .register(&mut socket, token, both)
-            .is_err()
-        {
+        if socket.register(self.poll.registry(), token).is_err() {
             locked(&host.clients).remove(&id);
             return;
         }
@@ -282,7 +328,7 @@ impl EventLoop {
     }
 
     fn synced(&mut self) {
-        let host = self.dispatcher.host.clone();
+        let host = self.host.clone();
         let failed = host.sync_failed.load(Ordering::SeqCst);
         let held: Vec<u64> = self
             .peers
@@ -383,16 +429,13 @@ impl EventLoop {
             self.deadlines.remove(&(until, id));
         }
         let host = &self.dispatcher.host;
-        host.buffered.fetch_sub(peer.counted, Ordering::Relaxed);
+        self.counts.buffered -= peer.counted as isize;
         if let Some(line) = &mut peer.line {
-            // What it can still be told: the last answers, and why.
-            let _ = peer.socket.set_nodelay(true);
             self.dispatcher.forget(line);
         }
         locked(&host.clients).remove(&id);
         let _ = peer.write(&mut self.spares);
-        let _ = self.poll.registry().deregister(&mut peer.socket);
-        let _ = peer.socket.shutdown(Shutdown::Both);
+        peer.socket.close(self.poll.registry());
     }
 
     /// Goes on with a client, wherever it stands.
@@ -402,7 +445,7 @@ impl EventLoop {
 
     fn go_on(&mut self, id: u64, woken: bool) {
         let mut woken = woken;
-        let host = self.dispatcher.host.clone();
+        let host = self.host.clone();
         loop {
             let Some(peer) = self.peers.get_mut(&id) else {
                 return;
@@ -424,7 +467,7 @@ impl EventLoop {
             let blocked = line.blocked.is_some();
             match peer.write(&mut self.spares) {
                 Ok(0) => {}
-                Ok(n) => _ = host.counts.written.fetch_add(n as u64, Ordering::Relaxed),
+                Ok(n) => self.counts.written += n as u64,
                 Err(_) => return self.close(id),
             }
             self.count(id);
@@ -467,9 +510,7 @@ impl EventLoop {
                         // Answers first; a client that has said nothing more has nothing to be read.
                         if !peer.readable {
                             match peer.write(&mut self.spares) {
-                                Ok(n) => {
-                                    _ = host.counts.written.fetch_add(n as u64, Ordering::Relaxed)
-                                }
+                                Ok(n) => self.counts.written += n as u64,
                                 Err(_) => return self.close(id),
                             }
                             self.count(id);
@@ -483,7 +524,7 @@ impl EventLoop {
                     }
                     match peer.read(&mut self.scratch, &mut self.spares) {
                         Got::Bytes(n) => {
-                            host.counts.read.fetch_add(n as u64, Ordering::Relaxed);
+                            self.counts.read += n as u64;
                             if let Some(line) = &peer.line {
                                 let info = &line.session.info;
                                 let age = info.since.elapsed().as_millis() as u64;
@@ -536,16 +577,10 @@ impl EventLoop {
             return true;
         }
         let grown = now > peer.counted;
-        match grown {
-            true => host
-                .buffered
-                .fetch_add(now - peer.counted, Ordering::Relaxed),
-            false => host
-                .buffered
-                .fetch_sub(peer.counted - now, Ordering::Relaxed),
-        };
+        self.counts.buffered += now as isize - peer.counted as isize;
         peer.counted = now;
         let all = host.buffered.load(Ordering::Relaxed);
+        let all = all.saturating_add_signed(self.counts.buffered);
         if grown && now > LARGE && all > host.options.max_buffers {
             host.counts.slow_readers.fetch_add(1, Ordering::Relaxed);
             if let Some(line) = &mut peer.line {

@@ -4,3 +4,4 @@ pub mod event_loop;
 pub mod peer;
 pub mod pool;
 pub mod server;
+pub mod socket;

@@ -3,8 +3,7 @@
 use std::io::{self, Read, Write};
 use std::time::Instant;
 
-use mio::net::TcpStream;
-
+use super::socket::Socket;
 use crate::line::Line;
 
 /// Bytes that are read at a time.
@@ -15,7 +14,7 @@ const KEPT: usize = 64 << 10;
 /// A client.
 pub struct Peer {
     /// Its socket.
-    pub socket: TcpStream,
+    pub socket: Socket,
     /// Its commands and answers, unless the pool has them.
     pub line: Option<Box<Line>>,
     /// How much of the answers was sent.
@@ -75,7 +74,7 @@ impl Spares {
 
 impl Peer {
     /// A client that has come.
-    pub fn new(socket: TcpStream, line: Box<Line>) -> Peer {
+    pub fn new(socket: Socket, line: Box<Line>) -> Peer {
         Peer {
             socket,
             line: Some(line),
@@ -104,7 +103,7 @@ impl Peer {
                 }
                 Ok(n) => {
                     // What was less than asked for was all; the next bytes are told.
-                    self.readable = n == scratch.len();
+                    self.readable = n == scratch.len() || self.socket.may_have_more();
                     spares.fill(&mut line.input);
                     spares.fill(&mut line.out.bytes);
                     line.compact();
@@ -146,6 +145,12 @@ impl Peer {
                 Err(e) => return Err(e),
             }
         }
+        // What was enciphered and did not go yet.
+        match self.socket.flush() {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writes = true,
+            Err(e) => return Err(e),
+        }
         let written = self.sent - before;
         if self.sent == line.out.bytes.len() {
             line.out.bytes.clear();
@@ -160,13 +165,8 @@ impl Peer {
     }
 
     /// Whether it is gone, as far as can be seen without reading what it has said.
-    pub fn is_gone(&self) -> bool {
-        let mut byte = [0];
-        match self.socket.peek(&mut byte) {
-            Ok(0) => true,
-            Ok(_) => false,
-            Err(e) => e.kind() != io::ErrorKind::WouldBlock,
-        }
+    pub fn is_gone(&mut self) -> bool {
+        self.socket.is_gone()
     }
 
     /// Bytes of answers that it has not taken.

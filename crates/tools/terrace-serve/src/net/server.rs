@@ -12,6 +12,7 @@ use terrace::{Database, Error, Result};
 
 use super::event_loop::{EventLoop, WAKER};
 use super::pool::Pool;
+use super::socket;
 use crate::command::table::{COMMANDS, Table};
 use crate::dispatch::Dispatcher;
 use crate::host::{Host, locked};
@@ -32,6 +33,8 @@ const SYNC: Duration = Duration::from_secs(1);
 
 /// How long clients that wait for a sync keep a stop waiting; a little more than the loops do.
 const STOPPING: Duration = Duration::from_secs(6);
+/// How often keys are counted, for who watches.
+const COUNT: Duration = Duration::from_secs(10);
 /// How long a round through all numbers rests after each step: it is in no hurry.
 const ROUND: Duration = Duration::from_millis(1);
 
@@ -83,21 +86,31 @@ impl Server {
     ) -> Result<Server> {
         options.check().map_err(Error::invalid)?;
         let table = Table::new(&options.renamed).map_err(Error::invalid)?;
+        let secured = socket::secured(options.tls.as_ref()).map_err(Error::invalid)?;
         let mut listeners = Vec::new();
-        if sockets.is_empty() {
-            for address in &options.addresses {
-                let bound = TcpListener::bind(*address);
-                listeners.push(bound.map_err(|e| failed(&address.to_string(), e))?);
-            }
+        let plain = if sockets.is_empty() {
+            options.addresses.as_slice()
+        } else {
+            &[]
+        };
+        let within_tls = options.tls.iter().flat_map(|tls| &tls.addresses);
+        let plain = plain.iter().map(|address| (address, None));
+        for (address, secured) in plain.chain(within_tls.map(|a| (a, secured.clone()))) {
+            let bound = TcpListener::bind(*address);
+            let bound = bound.map_err(|e| failed(&address.to_string(), e))?;
+            listeners.push((bound, secured));
         }
         for socket in sockets {
             let made = socket
                 .set_nonblocking(true)
                 .map(|()| TcpListener::from_std(socket));
-            listeners.push(made.map_err(|e| failed("a socket that was handed over", e))?);
+            let made = made.map_err(|e| failed("a socket that was handed over", e))?;
+            listeners.push((made, None));
         }
-        let addresses: std::io::Result<Vec<_>> =
-            listeners.iter().map(TcpListener::local_addr).collect();
+        let addresses: std::io::Result<Vec<_>> = listeners
+            .iter()
+            .map(|(listener, _)| listener.local_addr())
+            .collect();
         let addresses = addresses.map_err(|e| failed("an address", e))?;
         let many = match options.loops {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_LOOPS)),
@@ -123,8 +136,14 @@ impl Server {
         let signals = Arc::new(Signals::new(Box::new(wake)));
         let pool_threads = options.pool.max(1);
         let host = Arc::new(Host::new(options, store, signals, mail, COMMANDS.len()));
+        #[cfg(feature = "lua")]
+        host.load_libraries()?;
         let port = addresses.first().map_or(0, SocketAddr::port);
         host.port.store(port.into(), Ordering::Relaxed);
+        let watched = Arc::downgrade(&host);
+        host.store
+            .db
+            .show_figures(move || crate::figures::figures(&watched));
         let dispatcher = Arc::new(Dispatcher::new(host.clone(), table));
         let pool = Arc::new(Pool::default());
         let mut server = Server {
@@ -167,7 +186,7 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens.
+    /// Where it listens, within TLS last.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -247,6 +266,7 @@ fn run_reaper(dispatcher: &Dispatcher) {
     let mut work = dispatcher.new_work(true);
     let mut round = Round::default();
     let mut more = false;
+    let mut counted: Option<Instant> = None;
     while !host.is_stopping() {
         if !more {
             std::thread::sleep(REAP);
@@ -266,6 +286,12 @@ fn run_reaper(dispatcher: &Dispatcher) {
         if round.step(&mut work).unwrap_or(false) {
             more = true;
             std::thread::sleep(ROUND);
+        }
+        host.counts.note_fields(&mut work);
+        if counted.is_none_or(|at| at.elapsed() >= COUNT) {
+            // What cannot be counted now is counted later.
+            let _ = host.store.count_keys();
+            counted = Some(Instant::now());
         }
         reaper::look_at_size(&work, host.options.max_data);
     }

@@ -55,6 +55,8 @@ impl Kind {
 
 /// Bit of the first byte that says that the time of the expiry follows.
 const EXPIRES: u8 = 0x80;
+/// Bit of the first byte that says that fields may expire.
+const LEASES: u8 = 0x40;
 /// Bytes of a time: milliseconds since 1970, for nine thousand years.
 const TIME_BYTES: usize = 6;
 /// The latest time that a head can hold.
@@ -73,6 +75,8 @@ pub struct Head {
     pub count: u64,
     /// Position of the first element of a list.
     pub first: i64,
+    /// Whether fields of a hash may expire.
+    pub leases: bool,
 }
 
 impl Head {
@@ -84,6 +88,7 @@ impl Head {
             number,
             count: 0,
             first: 0,
+            leases: false,
         }
     }
 
@@ -96,7 +101,8 @@ impl Head {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
         let flag = if self.expires.is_some() { EXPIRES } else { 0 };
-        out.push(self.kind as u8 | flag);
+        let leases = if self.leases { LEASES } else { 0 };
+        out.push(self.kind as u8 | flag | leases);
         if let Some(time) = self.expires {
             out.extend_from_slice(&time_bytes(time));
         }
@@ -112,7 +118,7 @@ impl Head {
     /// The head in these bytes, and where those of a string begin.
     pub fn decode(bytes: &[u8]) -> Option<(Head, usize)> {
         let (&first, rest) = bytes.split_first()?;
-        let kind = Kind::of(first & !EXPIRES)?;
+        let kind = Kind::of(first & !(EXPIRES | LEASES))?;
         let (expires, rest) = match first & EXPIRES {
             0 => (None, rest),
             _ => {
@@ -122,6 +128,7 @@ impl Head {
         };
         let mut head = Head {
             expires,
+            leases: first & LEASES != 0,
             ..Head::new(kind, 0)
         };
         if kind != Kind::Text {
@@ -181,6 +188,46 @@ pub fn fields(number: u64, from: u64) -> (Vec<u8>, Vec<u8>) {
     let mut low = kinded(number, b'h', 6);
     low.extend_from_slice(&from.to_be_bytes()[2..]);
     (low, kinded(number, b'h' + 1, 0))
+}
+
+/// The key of a field's lease, whose value is when the field expires.
+pub fn lease_key(secret: &Secret, number: u64, field: &[u8]) -> Vec<u8> {
+    let mut key = kinded(number, b'e', 6 + field.len());
+    key.extend_from_slice(&hash48(secret, field).to_be_bytes()[2..]);
+    key.extend_from_slice(field);
+    key
+}
+
+/// The value of a field's lease.
+pub fn lease_bytes(time: u64) -> [u8; TIME_BYTES] {
+    time_bytes(time)
+}
+
+/// When a field expires, as its lease says.
+pub fn lease_of(value: &[u8]) -> u64 {
+    time_of(value)
+}
+
+/// The key of a field's lease in the order of times.
+pub fn lease_due_key(number: u64, time: u64, field: &[u8]) -> Vec<u8> {
+    let mut key = kinded(number, b'd', TIME_BYTES + field.len());
+    key.extend_from_slice(&time_bytes(time));
+    key.extend_from_slice(field);
+    key
+}
+
+/// The range of all fields that are due at a time, that included.
+pub fn leases_until(number: u64, time: u64) -> (Vec<u8>, Vec<u8>) {
+    let high = match time < LATEST {
+        true => lease_due_key(number, time + 1, b""),
+        false => kinded(number, b'd' + 1, 0),
+    };
+    (kinded(number, b'd', 0), high)
+}
+
+/// The time and the field in it.
+pub fn lease_due_in(key: &[u8]) -> (u64, &[u8]) {
+    (key.get(9..FIELD_AT).map_or(0, time_of), field_in(key))
 }
 
 /// The hash in the key of a field.
@@ -321,6 +368,7 @@ mod tests {
                     number: if kind == Kind::Text { 0 } else { 7 },
                     count: if kind == Kind::Text { 0 } else { u64::MAX },
                     first: if kind == Kind::List { -3 } else { 0 },
+                    leases: kind == Kind::Hash,
                 };
                 head.encode(&mut bytes);
                 bytes.extend_from_slice(b"text");

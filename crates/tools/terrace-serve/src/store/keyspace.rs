@@ -19,6 +19,11 @@ pub const DATABASES: usize = 16;
 const NUMBERS: u64 = 4096;
 /// Heads up to which `DBSIZE` counts them one by one.
 const COUNTED: u64 = 2_000;
+/// What the records of libraries of functions begin with, and where they end.
+#[cfg(feature = "lua")]
+const LIBRARY: &str = "library.";
+#[cfg(feature = "lua")]
+const LIBRARIES_END: &str = "library/";
 const META: &str = "serve.meta";
 const HEADS: &str = "serve.heads.";
 const ELEMENTS: &str = "serve.elements.";
@@ -60,6 +65,8 @@ pub struct Store {
     /// By which fields are hashed.
     pub secret: Secret,
     keyspace: RwLock<Arc<Keyspace>>,
+    /// Raised whenever the handles change.
+    generation: AtomicU64,
     numbers: Mutex<(u64, u64)>,
     /// Whether a number was ever given out: without, no key can be a collection.
     collections: AtomicBool,
@@ -67,6 +74,10 @@ pub struct Store {
     pub blind: AtomicU64,
     /// Who may do what to which keys.
     pub locks: Locks,
+    /// Keys of each database, about, as they were counted last.
+    counted: [AtomicU64; DATABASES],
+    /// The memory of the database.
+    pub memory: u64,
     /// Longest key of a record.
     pub longest_key: usize,
     /// Whether the limit of the data is reached.
@@ -112,7 +123,8 @@ impl Store {
             }
         };
         let bound = number(meta.get("numbers")?, "numbers")?.unwrap_or(1);
-        let longest_key = terrace::max_key_bytes(db.stats().pages.page_bytes as usize);
+        let stats = db.stats();
+        let longest_key = terrace::max_key_bytes(stats.pages.page_bytes as usize);
         let elements = match number(meta.get("elements")?, "elements")? {
             Some(id) => db.tree(&format!("{ELEMENTS}{id}"))?,
             None => Store::new_elements(&db, &meta)?,
@@ -133,11 +145,14 @@ impl Store {
             meta,
             secret,
             keyspace: RwLock::new(Arc::new(keyspace)),
+            generation: AtomicU64::new(0),
             numbers: Mutex::new((bound, bound)),
             collections: AtomicBool::new(bound > 1),
             // Nobody knows what happened before.
             blind: AtomicU64::new(u64::from(bound > 1)),
             locks: Locks::new(),
+            counted: Default::default(),
+            memory: stats.memory.limit,
             longest_key,
             full: AtomicBool::new(false),
             clock,
@@ -178,6 +193,11 @@ impl Store {
     /// Milliseconds since 1970.
     pub fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Which handles they are; it changes only while somebody is alone.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// The handles as they are now.
@@ -228,6 +248,33 @@ impl Store {
         }
         numbers.0 = next + 1;
         Ok(next)
+    }
+
+    /// The texts of all libraries of functions.
+    ///
+    /// # Errors
+    /// Those of reading.
+    #[cfg(feature = "lua")]
+    pub fn libraries(&self) -> Result<Vec<Vec<u8>>> {
+        let all = self.meta.range(LIBRARY..LIBRARIES_END)?;
+        all.map(|record| record.map(|(_, text)| text)).collect()
+    }
+
+    /// Writes and removes libraries of functions, all or none of them.
+    ///
+    /// # Errors
+    /// Those of a write.
+    #[cfg(feature = "lua")]
+    pub fn write_libraries(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        let mut batch = self.db.batch();
+        for (name, text) in changes {
+            let key = format!("{LIBRARY}{name}");
+            match text {
+                Some(text) => batch.put(&self.meta, key, text),
+                None => batch.delete(&self.meta, key),
+            };
+        }
+        self.db.write(batch, terrace::Durability::Buffered)
     }
 
     /// Empties a database. Only for who is alone.
@@ -301,6 +348,24 @@ impl Store {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         *keyspace = Arc::new(new);
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts the keys of all databases, about.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn count_keys(&self) -> Result<()> {
+        for (db, counted) in self.counted.iter().enumerate() {
+            counted.store(self.estimated_keys(db)?, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How many keys a database had when they were counted last, if any.
+    pub fn keys_at_hand(&self, db: usize) -> Option<u64> {
+        let keys = self.counted[db].load(Ordering::Relaxed);
+        (keys > 0).then_some(keys)
     }
 
     /// About how many keys a database has; few are counted one by one, without those that have expired.

@@ -71,6 +71,8 @@ fn expire_inside(work: &mut Work, reaped: &mut Reaped) -> Run {
                 work.now = now;
                 work.event(b'x', "expired", key);
                 reaped.expired += 1;
+            } else if expired.is_none_or(|at| at > now) {
+                work.reap_leases(key)?;
             }
             work.delete_element(due.clone());
         }

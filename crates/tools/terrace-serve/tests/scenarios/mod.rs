@@ -266,3 +266,22 @@ pub fn nothing_is_taken_for_who_is_gone() -> Found {
     pusher.say("RPUSH l x");
     same(&pusher.say("LLEN l"), Value::Integer(1), "LLEN")
 }
+
+/// A field that is written anew does not expire, whatever it did before.
+pub fn a_field_written_anew_stays() -> Found {
+    let dir = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicU64::new(1_700_000_000_000));
+    let clock = {
+        let now = now.clone();
+        Box::new(move || now.load(Ordering::SeqCst))
+    };
+    let db = database(dir.path(), 64 << 20);
+    let server = Server::start_with(db, options(), clock, Vec::new()).unwrap();
+    let mut client = Client::new(server.addresses()[0]);
+    client.say("HSET h written 1 goes 2");
+    client.say("HPEXPIRE h 1000 FIELDS 2 written goes");
+    client.say("HSET h written 3");
+    now.fetch_add(1000, Ordering::SeqCst);
+    same(&client.say("HGET h goes"), Value::Null, "what has expired")?;
+    same(&client.say("HGET h written"), text("3"), "HSET over it")
+}

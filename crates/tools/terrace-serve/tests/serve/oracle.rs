@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Redis {
     child: Child,
     pub address: SocketAddr,
-    _dir: tempfile::TempDir,
+    /// Where its files are.
+    pub dir: tempfile::TempDir,
 }
 
 impl Redis {
@@ -58,7 +59,7 @@ impl Redis {
                     return Some(Redis {
                         child,
                         address,
-                        _dir: dir,
+                        dir,
                     });
                 }
                 if child.try_wait().unwrap().is_some() {

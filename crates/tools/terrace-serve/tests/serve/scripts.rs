@@ -166,3 +166,39 @@ fn a_script_that_catches_its_end_ends() {
     }
     assert_eq!(client.say("PING").text(), "PONG");
 }
+
+#[test]
+fn nothing_that_a_script_changes_is_seen_by_the_next() {
+    let served = Served::new();
+    let mut client = served.client();
+    for wrong in [
+        "string.format = nil",
+        "redis.call = nil",
+        "_G.x = 1",
+        "x = 1",
+        "string = nil",
+        "KEYS = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(string, 'x', 1)",
+        "rawset(redis, 'call', 1)",
+        "table.insert(redis, 1)",
+        "table.insert(_G, 1)",
+        "setmetatable(_G, {})",
+        "setmetatable(string, nil)",
+        "getmetatable('').__index = {}",
+        "getmetatable(math).__index = {}",
+        "setfenv(0, {})",
+        "cjson.encode = nil",
+        "coroutine.wrap = nil",
+        "pcall = nil",
+        "tostring = nil",
+    ] {
+        let answer = client.ask(&[b"EVAL", wrong.as_bytes(), b"0"]);
+        assert!(matches!(answer, Value::Error(_)), "{wrong}: {answer:?}");
+    }
+    let whole = b"local t = {} table.insert(t, 2) rawset(t, 'a', 1)
+        return {string.format('%d', t[1]), redis.call('PING').ok, rawget(_G, 'x') == nil, #KEYS, ('x'):rep(3), tostring(t.a)}";
+    let answer = client.ask(&[b"EVAL", whole, b"1", b"k"]);
+    let texts: Vec<String> = answer.items().iter().map(Value::text).collect();
+    assert_eq!(texts, ["2", "PONG", "1", "1", "xxx", "1"]);
+}

@@ -9,6 +9,9 @@ use super::{Staged, Undo, Work};
 use crate::stop::{Run, Stop, refuse};
 use crate::store::codec;
 
+/// Bytes that are kept for values that nobody wants.
+const KEPT: usize = 64 << 10;
+
 impl Work {
     /// The value of an element, into `value`; whether there is one.
     pub fn element_into(&self, key: &[u8], value: &mut Vec<u8>) -> Run<bool> {
@@ -27,6 +30,16 @@ impl Work {
             return Ok(elements.get_into(key, value)?);
         }
         elements.get_if_resident(key, value)?.ok_or(Stop::Miss)
+    }
+
+    /// Whether there is an element.
+    pub fn has_element(&self, key: &[u8]) -> Run<bool> {
+        let mut scratch = self.scratch.borrow_mut();
+        let found = self.element_into(key, &mut scratch);
+        if scratch.capacity() > KEPT {
+            *scratch = Vec::new();
+        }
+        found
     }
 
     /// The value of an element.

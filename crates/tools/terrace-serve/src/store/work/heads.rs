@@ -40,8 +40,16 @@ impl Work {
         found.ok_or(Stop::Miss)
     }
 
-    /// The head of a key that is there and has not expired.
+    /// The head of a key that is there and has not expired; of a hash without the fields that are due.
     pub fn head(&mut self, key: &[u8]) -> Run<Option<Head>> {
+        match self.plain_head(key)? {
+            Some(head) if head.leases => self.living(key, head),
+            head => Ok(head),
+        }
+    }
+
+    /// The head of a key that is there and has not expired.
+    pub(super) fn plain_head(&mut self, key: &[u8]) -> Run<Option<Head>> {
         self.stale = None;
         if !self.look(key)? {
             return Ok(None);
@@ -181,7 +189,7 @@ impl Work {
     }
 
     /// Notes when a key is due.
-    fn due(&mut self, key: &[u8], time: u64) -> Run {
+    pub(super) fn due(&mut self, key: &[u8], time: u64) -> Run {
         let heads = self.store.make_heads(&self.keyspace, self.db)?.id;
         let due = codec::due_key(&self.store.secret, time, heads, key);
         self.put_element(due, &codec::owner(heads, key))
@@ -243,10 +251,16 @@ impl Work {
         let heads = self.store.make_heads(&self.keyspace, self.db)?.id;
         self.put_element(codec::owner_key(head.number), &codec::owner(heads, to))?;
         self.put_head(to, head)?;
-        match head.expires {
-            Some(time) => self.due(to, time),
-            None => Ok(()),
-        }
+        self.queue(to, head)
+    }
+
+    /// Notes when a key is due that has come to be here, and when the first of its fields is.
+    pub fn queue(&mut self, key: &[u8], head: &Head) -> Run {
+        let times = [head.expires, self.next_lease(head)?];
+        times
+            .into_iter()
+            .flatten()
+            .try_for_each(|time| self.due(key, time))
     }
 
     /// The database whose heads have a number.

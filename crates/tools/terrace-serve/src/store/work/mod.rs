@@ -6,7 +6,9 @@
 
 mod elements;
 mod heads;
+mod leases;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -61,6 +63,8 @@ pub struct Work {
     /// Whether this part of the work has to be written as one, however much it is.
     pub whole: bool,
     keyspace: Arc<Keyspace>,
+    /// Which handles they are.
+    generation: u64,
     heads: HashMap<Vec<u8>, Staged>,
     elements: BTreeMap<Vec<u8>, Staged>,
     undo: Vec<Undo>,
@@ -74,12 +78,16 @@ pub struct Work {
     /// The number of a collection that has expired, at the last key that was looked up.
     stale: Option<u64>,
     place: Vec<u8>,
+    /// For values that nobody wants.
+    scratch: RefCell<Vec<u8>>,
     /// What is told of events after a batch was written.
     pub tell: Option<Arc<dyn Fn(&[Event]) + Send + Sync>>,
     /// Whether it is told.
     pub tells: bool,
     /// Whether anything was written since somebody asked ([`Work::take_wrote`]).
     wrote: bool,
+    /// Fields that have expired and were removed since somebody asked.
+    pub fields_expired: u64,
     inside: bool,
 }
 
@@ -87,6 +95,8 @@ impl Work {
     /// Nothing changed.
     pub fn new(store: Arc<Store>, signals: Arc<Signals>) -> Work {
         Work {
+            // Of before the handles: they are looked up anew rather than not.
+            generation: store.generation(),
             keyspace: store.keyspace(),
             now: store.now(),
             store,
@@ -107,9 +117,11 @@ impl Work {
             text_at: 0,
             stale: None,
             place: Vec::new(),
+            scratch: RefCell::default(),
             tell: None,
             tells: false,
             wrote: false,
+            fields_expired: 0,
             inside: false,
         }
     }
@@ -142,7 +154,11 @@ impl Work {
 
     /// The handles anew, and the time.
     pub fn begin(&mut self) {
-        self.keyspace = self.store.keyspace();
+        let generation = self.store.generation();
+        if generation != self.generation {
+            self.keyspace = self.store.keyspace();
+            self.generation = generation;
+        }
         self.now = self.store.now();
     }
 
@@ -296,6 +312,22 @@ impl Work {
         self.events.clear();
         self.events_before = 0;
         self.let_go();
+    }
+
+    /// Something was written beside the changes.
+    #[cfg(feature = "lua")]
+    pub fn note_written(&mut self) {
+        self.wrote = true;
+    }
+
+    /// How many events there are to be told.
+    pub fn events_so_far(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Forgets the events that came after the first so many.
+    pub fn forget_events_since(&mut self, events: usize) {
+        self.events.truncate(events);
     }
 
     /// Whether anything was written since the last call.

@@ -1,0 +1,34 @@
+// ioredis: caches, queues, locks, subscribes.
+import assert from "node:assert/strict";
+import Redis from "ioredis";
+
+const port = Number(process.argv[2]);
+const r = new Redis(port), other = new Redis(port);
+await r.flushall();
+await r.set("page", "text", "EX", 100);
+assert.equal(await r.get("page"), "text");
+assert.equal(await r.set("page", "x", "NX"), null);
+await r.hset("user", { name: "Ann", age: 7 });
+assert.deepEqual(await r.hgetall("user"), { name: "Ann", age: "7" });
+assert.deepEqual(await r.multi().incr("n").incr("n").exec(), [[null, 1], [null, 2]]);
+assert.deepEqual(await r.pipeline().set("a", 1).get("a").lpush("a", 1).exec().then(all => all.map(([e, v]) => e ? "error" : v)), ["OK", "1", "error"]);
+const waits = other.blpop("queue", 30);
+await r.rpush("queue", "x");
+assert.deepEqual(await waits, ["queue", "x"]);
+r.defineCommand("release", { numberOfKeys: 1, lua: "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end" });
+assert.equal(await r.set("lock", "mine", "PX", 10000, "NX"), "OK");
+assert.equal(await r.release("lock", "other"), 0);
+assert.equal(await r.release("lock", "mine"), 1);
+const heard = new Promise(done => other.on("message", (channel, text) => done([channel, text])));
+await other.subscribe("news");
+await r.publish("news", "hello");
+assert.deepEqual(await heard, ["news", "hello"]);
+for (let i = 0; i < 300; i++) await r.sadd("set", "m" + i);
+const all = new Set();
+for await (const some of r.sscanStream("set", { count: 50 })) some.forEach(one => all.add(one));
+assert.equal(all.size, 300);
+const id = await r.xadd("x", "*", "f", "v");
+assert.equal((await r.xrange("x", "-", "+"))[0][0], id);
+r.disconnect();
+other.disconnect();
+console.log("ioredis: well");
