@@ -1,0 +1,4 @@
+//! What runs the workloads.
+
+pub mod rows;
+pub mod terrace;

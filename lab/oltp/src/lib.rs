@@ -1,0 +1,12 @@
+//! TPC-C, Voter, Articles and YCSB behind one trait, over tables of the engine and over rows in memory.
+
+pub mod articles;
+pub mod commands;
+pub mod drive;
+pub mod engines;
+mod row;
+pub mod tpcc;
+pub mod txn;
+pub mod voter;
+pub mod work;
+pub mod ycsb;
