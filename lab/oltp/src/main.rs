@@ -40,6 +40,24 @@ enum Command {
         #[arg(long, default_value_t = 2)]
         rounds: usize,
     },
+    /// More than memory holds: three workloads over anti-caching with both indexes, and over rows that spill.
+    Fig9 {
+        /// Where files are to lie, in folders of their own that are removed at the end.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Seconds of each run; 120, or with --quick 12, where it is not said.
+        #[arg(long)]
+        seconds: Option<u64>,
+    },
+    /// Rows that spill beside anti-caching at the same memory, single operations.
+    TwoTree {
+        /// Where files are to lie, in folders of their own that are removed at the end.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Seconds of each run, after the same to settle.
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
     /// One operation on rows in memory and on the engine's table, everything in memory, one thread.
     Single {
         /// Where the engine's database is to lie, in a folder of its own that is removed at the end.
@@ -87,6 +105,16 @@ fn main() -> anyhow::Result<()> {
         }
         Command::Table3 { rounds } => {
             commands::in_memory::fig8(quick, json, rounds, false, true, plot)
+        }
+        Command::Fig9 { dir, seconds } => commands::beyond::fig9(
+            &dir,
+            quick,
+            json,
+            seconds.unwrap_or(if quick { 12 } else { 120 }),
+            plot,
+        ),
+        Command::TwoTree { dir, seconds } => {
+            commands::beyond::two_tree(&dir, quick, json, seconds, plot)
         }
         Command::Single {
             dir,

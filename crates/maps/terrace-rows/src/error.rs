@@ -71,7 +71,21 @@ pub enum Error {
         "a function of an index panicked while changes were taken back; the partition cannot be used any more"
     )]
     Broken,
+    /// Something has to be read from the disk first. The closure passes it on, and runs again afterwards.
+    #[error(
+        "a row is on the disk; pass this error on, and the transaction runs again when it was read"
+    )]
+    Cold,
+    /// The database that holds what is on the disk.
+    #[error("the rows on the disk: {0}")]
+    Disk(String),
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),
+}
+
+impl From<terrace::Error> for Error {
+    fn from(error: terrace::Error) -> Error {
+        Error::Disk(error.to_string())
+    }
 }

@@ -2,6 +2,7 @@
 
 /// A mistake that this crate could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
 pub enum Fault {
     /// Undo brings rows back and forgets the indexes.
     UndoForgetsIndexes,
@@ -13,6 +14,14 @@ pub enum Fault {
     DuplicateSeenLate,
     /// A list that became long is not looked for among the long ones.
     LongListForgotten,
+    /// A row that is deleted is forgotten while the disk has an image of it.
+    DeletedAndForgotten,
+    /// The filter is not told of a row that is written down.
+    FilterForgets,
+    /// That a row has left memory is not told to those who read it before.
+    VersionStays,
+    /// A row is taken into memory as it was read, whatever has happened since.
+    StaleRowTaken,
 }
 
 #[cfg(feature = "planted-faults")]

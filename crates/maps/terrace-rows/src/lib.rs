@@ -4,6 +4,10 @@
 //! lists, over the maps of `terrace-mem`: half of the bytes of a `BTreeMap` each. Rows lie encoded in slabs. A
 //! transaction is a closure that runs alone in its partition; an error or a panic takes back what it did.
 //!
+//! With [`Store::open`] rows that are not used leave memory, with all their index entries, for a database on the disk,
+//! and come back by use. A closure that asks for one of them gets [`Error::Cold`], passes it on, and runs again when the
+//! row was read. What is there is gone when the store is closed: the folder is emptied at opening.
+//!
 //! ```
 //! use terrace_rows::{Error, Row, Store};
 //!
@@ -50,6 +54,7 @@
 mod error;
 mod faults;
 mod row;
+mod spill;
 mod stats;
 mod store;
 mod table;

@@ -1,17 +1,21 @@
 //! The store: partitions, tables that are made, transactions that run.
 
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use terrace::Database;
 use terrace_mem::IndexKey;
 
 use crate::error::Error;
 use crate::row::{KeyBytes, Row, with_bytes};
+use crate::spill::cold::{Cold, Trees, build};
+use crate::spill::fetched::{Fetched, Want};
 use crate::stats::{Stats, TableStats};
 use crate::table::handle::{Handle, IndexKind, Table};
 use crate::table::index::{Extract, Index};
-use crate::table::key_map::KeyMap;
+use crate::table::key_map::{KeyMap, Span};
 use crate::table::raw::RawTable;
 use crate::txn::Transaction;
 use crate::txn::partition::Partition;
@@ -23,6 +27,7 @@ pub struct Options {
     partitions: usize,
     primary: terrace_mem::Options,
     secondary: terrace_mem::Options,
+    memory: u64,
 }
 
 /// Most partitions.
@@ -35,6 +40,7 @@ impl Default for Options {
             partitions: 1,
             primary: usual.clone(),
             secondary: usual,
+            memory: 256 << 20,
         }
     }
 }
@@ -48,6 +54,21 @@ impl Options {
     /// Parts that know nothing of each other: one transaction runs in each at a time.
     pub fn partitions(self, partitions: usize) -> Options {
         Options { partitions, ..self }
+    }
+
+    /// Bytes that a store that is opened in a folder may use for all that it keeps in memory; 256 MiB by default.
+    pub fn memory(self, memory: u64) -> Options {
+        Options { memory, ..self }
+    }
+
+    fn checked(&self) -> Result<usize, Error> {
+        let partitions = self.partitions;
+        if !(1..=MOST_PARTITIONS).contains(&partitions) {
+            return Err(Error::Options(format!(
+                "a store has 1 to {MOST_PARTITIONS} partitions, not {partitions}"
+            )));
+        }
+        Ok(partitions)
     }
 
     /// The maps of all indexes.
@@ -66,7 +87,25 @@ struct Inner {
     partitions: Box<[Mutex<Partition>]>,
     /// Names of the tables, by their numbers; who makes one holds it.
     names: Mutex<Vec<String>>,
+    disk: Option<Below>,
 }
+
+/// Where rows go that leave memory.
+struct Below {
+    db: Database,
+    /// Bytes that each partition may use.
+    share: usize,
+}
+
+/// Of the memory so much is the database's, at least this much.
+const DATABASE_SHARE: u64 = 16;
+const DATABASE_LEAST: u64 = 8 << 20;
+/// Changes after which memory is looked at.
+const LOOK: u64 = 128;
+/// Runs of a closure after which what it asks for is read while its partitions are held, so that nobody changes it.
+const HOLD_AFTER: u32 = 8;
+/// Steps of the hand after one transaction, at most: others run in between.
+const STEPS: usize = 64;
 
 /// Tables of rows in memory. Clones are the same store.
 #[derive(Clone)]
@@ -83,7 +122,44 @@ impl Store {
     /// A store with one partition.
     pub fn in_memory() -> Store {
         // One partition is allowed.
-        Store::build(Options::new(), 1)
+        Store::build(Options::new(), 1, None)
+    }
+
+    /// A store whose rows leave memory where it does not do, for a database in this folder. The folder is emptied: what
+    /// the store holds is gone when it is dropped.
+    ///
+    /// # Errors
+    /// Options that are not possible; [`Error::Disk`].
+    pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<Store, Error> {
+        let folder = folder.as_ref();
+        let least = DATABASE_LEAST * 2;
+        if options.memory < least {
+            return Err(Error::Options(format!(
+                "a store in a folder needs {least} bytes of memory"
+            )));
+        }
+        let partitions = options.checked()?;
+        if folder.exists() {
+            // Only what a database is: a folder of something else is not emptied.
+            let mine = folder.join(MARK).exists();
+            let empty = std::fs::read_dir(folder)
+                .map_err(|e| Error::Disk(e.to_string()))?
+                .next()
+                .is_none();
+            if !mine && !empty {
+                return Err(Error::Options(format!(
+                    "{} holds something else; name an empty folder",
+                    folder.display()
+                )));
+            }
+            std::fs::remove_dir_all(folder).map_err(|e| Error::Disk(e.to_string()))?;
+        }
+        std::fs::create_dir_all(folder).map_err(|e| Error::Disk(e.to_string()))?;
+        std::fs::write(folder.join(MARK), "").map_err(|e| Error::Disk(e.to_string()))?;
+        let below = (options.memory / DATABASE_SHARE).max(DATABASE_LEAST);
+        let db = Database::open(folder.join("rows"), terrace::Options::new().memory(below))?;
+        let share = (options.memory - below) as usize / partitions;
+        Ok(Store::build(options, partitions, Some(Below { db, share })))
     }
 
     /// A store with options.
@@ -91,16 +167,11 @@ impl Store {
     /// # Errors
     /// Options that are not possible.
     pub fn with_options(options: Options) -> Result<Store, Error> {
-        let partitions = options.partitions;
-        if !(1..=MOST_PARTITIONS).contains(&partitions) {
-            return Err(Error::Options(format!(
-                "a store has 1 to {MOST_PARTITIONS} partitions, not {partitions}"
-            )));
-        }
-        Ok(Store::build(options, partitions))
+        let partitions = options.checked()?;
+        Ok(Store::build(options, partitions, None))
     }
 
-    fn build(options: Options, partitions: usize) -> Store {
+    fn build(options: Options, partitions: usize, disk: Option<Below>) -> Store {
         static IDS: AtomicU64 = AtomicU64::new(1);
         Store {
             inner: Arc::new(Inner {
@@ -108,6 +179,7 @@ impl Store {
                 options,
                 partitions: (0..partitions).map(|_| Mutex::default()).collect(),
                 names: Mutex::default(),
+                disk,
             }),
         }
     }
@@ -124,6 +196,8 @@ impl Store {
             name: name.into(),
             number: <R::Key as IndexKey>::Family::NUMBER,
             indexes: Vec::new(),
+            resident: false,
+            prefix: 0,
             row: PhantomData,
         }
     }
@@ -135,6 +209,8 @@ impl Store {
             name: name.into(),
             number,
             indexes: Vec::new(),
+            resident: false,
+            prefix: 0,
             row: PhantomData,
         }
     }
@@ -159,10 +235,96 @@ impl Store {
         partitions: &[usize],
         mut f: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut transaction = self.begin(partitions)?;
-        let answer = f(&mut transaction)?;
-        transaction.commit();
-        Ok(answer)
+        let (mut fetched, mut jobs, mut runs) = (Fetched::default(), Vec::new(), 0);
+        loop {
+            if runs > 0 && runs < HOLD_AFTER {
+                read(&mut fetched, std::mem::take(&mut jobs))?;
+            }
+            let mut transaction = self.begin(partitions)?;
+            if runs > 0 {
+                if runs >= HOLD_AFTER {
+                    // What was asked for last, as it is now.
+                    read(
+                        &mut fetched,
+                        note(
+                            &mut transaction,
+                            std::mem::take(&mut jobs).into_iter().map(|job| job.want),
+                        ),
+                    )?;
+                }
+                self.admit(&mut transaction, &fetched);
+                fetched.settle();
+            }
+            transaction.fetched = std::mem::take(&mut fetched);
+            let answer = f(&mut transaction);
+            let wants = std::mem::take(&mut transaction.fetched.wants);
+            if wants.is_empty() {
+                let changed = answer?;
+                transaction.commit();
+                if self.inner.disk.is_some() {
+                    partitions.iter().for_each(|&number| self.make_room(number));
+                }
+                return Ok(changed);
+            }
+            // It has not seen all that it asked for, so whatever it answered does not count.
+            runs += 1;
+            transaction.take_back();
+            jobs = note(&mut transaction, wants.into_iter());
+            fetched = std::mem::take(&mut transaction.fetched);
+            let misses = std::mem::take(&mut fetched.misses);
+            if let Some((_, partition)) = transaction.partitions().next() {
+                partition.counts.misses += misses;
+                partition.counts.restarts += 1;
+            }
+        }
+    }
+
+    /// Takes what was read into memory, as far as it is asked for often.
+    fn admit(&self, transaction: &mut Transaction<'_>, fetched: &Fetched) {
+        let Some(below) = &self.inner.disk else {
+            return;
+        };
+        for (number, partition) in transaction.partitions() {
+            let mut mine = fetched.rows().filter(|row| row.0 == number).peekable();
+            if mine.peek().is_none() {
+                continue;
+            }
+            let room = partition.used() + below.share / 64 < below.share;
+            for (_, table, key, row, version) in mine {
+                if partition.tables[table as usize].admit(key, row, version, room) {
+                    partition.counts.admitted += 1;
+                    partition.changes += 1;
+                }
+            }
+        }
+    }
+
+    /// Moves the hand of a partition until it is within its share, in steps that let others in between. What fails is
+    /// told to the next transaction: this one is done.
+    fn make_room(&self, number: usize) {
+        let (Some(below), of) = (&self.inner.disk, &self.inner.partitions[number]) else {
+            return;
+        };
+        for step in 0..STEPS {
+            let mut partition = lock(of);
+            if (step == 0 && partition.changes < LOOK) || partition.busy {
+                return;
+            }
+            partition.changes = 0;
+            if partition.used() <= below.share {
+                return;
+            }
+            partition.busy = true;
+            let swept = step_of(of, partition);
+            let mut partition = lock(of);
+            partition.busy = false;
+            if let Err(error) = swept {
+                partition.failure = Some(error);
+                return;
+            }
+        }
+        // There is more to do: after the next transaction.
+        lock(of).changes = LOOK;
     }
 
     /// Takes the partitions in ascending order, so that no two transactions wait for each other.
@@ -192,9 +354,19 @@ impl Store {
     /// Where the memory is. Takes each partition for a moment; O(entries in dynamic stages of lists).
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
+        if let Some(below) = &self.inner.disk {
+            let of = below.db.stats();
+            stats.database_bytes = of.memory.used();
+            (stats.pages_read, stats.pages_written) = (of.pages.reads, of.pages.writes);
+            stats.page_bytes = of.pages.page_bytes;
+        }
         for partition in &self.inner.partitions {
             let partition = lock(partition);
             stats.undo_bytes += partition.undo.memory() as u64;
+            stats.misses += partition.counts.misses;
+            stats.evicted += partition.counts.evicted;
+            stats.admitted += partition.counts.admitted;
+            stats.restarts += partition.counts.restarts;
             for (number, table) in partition.tables.iter().enumerate() {
                 let table = table.stats();
                 if stats.tables.len() <= number {
@@ -220,6 +392,130 @@ impl Store {
     }
 }
 
+/// The file that says that a folder is a store's.
+const MARK: &str = "terrace-rows";
+
+/// Something to read, and what says afterwards whether it is still so.
+struct Job {
+    want: Want,
+    trees: Trees,
+    stamp: u64,
+}
+
+/// Notes what is wanted as it is now.
+fn note(transaction: &mut Transaction<'_>, wants: impl Iterator<Item = Want>) -> Vec<Job> {
+    let wants: Vec<Want> = wants.collect();
+    let mut jobs = Vec::new();
+    for (number, partition) in transaction.partitions() {
+        for want in &wants {
+            let (Want::Row {
+                partition: of,
+                table,
+                ..
+            }
+            | Want::Range {
+                partition: of,
+                table,
+                ..
+            }) = want;
+            if *of != number {
+                continue;
+            }
+            if let Some(cold) = &partition.tables[*table as usize].cold {
+                let stamp = match want {
+                    Want::Row { key, .. } => u64::from(cold.version(key)),
+                    Want::Range { .. } => cold.moves,
+                };
+                jobs.push(Job {
+                    want: want.clone(),
+                    trees: cold.trees.clone(),
+                    stamp,
+                });
+            }
+        }
+    }
+    jobs
+}
+
+/// Reads from the disk.
+fn read(fetched: &mut Fetched, jobs: Vec<Job>) -> Result<(), Error> {
+    for Job { want, trees, stamp } in jobs {
+        match &want {
+            Want::Row {
+                partition,
+                table,
+                key,
+            } => {
+                let row = trees.get(key)?;
+                fetched.keep_row(*partition, *table, key.clone(), row, stamp as u32);
+            }
+            Want::Range {
+                index,
+                low,
+                high,
+                back,
+                limit,
+                ..
+            } => {
+                let span = Span {
+                    low,
+                    high: high.as_deref(),
+                    back: *back,
+                };
+                let (found, complete) = trees.range(*index, span, *limit)?;
+                fetched.keep_range(want, found, complete, stamp);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One step of the hand, over the table whose turn it is; writes while nobody holds the partition.
+fn step_of(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Result<(), Error> {
+    let tables = partition.tables.len();
+    let Some(table) = (0..tables)
+        .map(|n| (partition.turn + n) % tables)
+        .find(|&n| partition.tables[n].cold.is_some())
+    else {
+        return Ok(());
+    };
+    let (downs, dropped) = partition.tables[table].sweep();
+    partition.counts.evicted += dropped;
+    let Some(cold) = &partition.tables[table].cold else {
+        return Ok(());
+    };
+    // A table is gone through to its end before the next one has its turn.
+    let ended = cold.hand.is_empty();
+    let trees = cold.trees.clone();
+    let (grow, (prefix, unique)) = (cold.grow(), cold.plan());
+    if ended {
+        partition.turn = table + 1;
+    }
+    if downs.is_empty() && grow.is_none() {
+        return Ok(());
+    }
+    drop(partition);
+    // Only the hand adds to the filter, and there is one: what it reads now is all there is.
+    let written = trees.write(&downs).and_then(|()| match grow {
+        Some((trees, keys)) => build(&trees, prefix, &unique, keys).map(Some),
+        None => Ok(None),
+    });
+    let mut partition = lock(of);
+    let filter = match written {
+        Ok(filter) => filter,
+        Err(error) => {
+            partition.tables[table].not_swept(&downs);
+            return Err(error);
+        }
+    };
+    if let (Some(filter), Some(cold)) = (filter, &mut partition.tables[table].cold) {
+        cold.take(filter);
+    }
+    let left = partition.tables[table].swept(&downs);
+    partition.counts.evicted += left;
+    Ok(())
+}
+
 struct Wanted {
     name: String,
     kind: IndexKind,
@@ -234,6 +530,8 @@ pub struct TableBuilder<R> {
     name: String,
     number: bool,
     indexes: Vec<Wanted>,
+    resident: bool,
+    prefix: usize,
     row: PhantomData<fn() -> R>,
 }
 
@@ -292,6 +590,20 @@ impl<R> TableBuilder<R> {
         self
     }
 
+    /// Its rows never leave memory: for tables that are small, or whose ranges are read all the time.
+    pub fn resident(self) -> Self {
+        TableBuilder {
+            resident: true,
+            ..self
+        }
+    }
+
+    /// Ranges that are read lie within keys that begin with the same so many bytes: then memory knows which of them
+    /// have anything on the disk.
+    pub fn ranges_within(self, prefix: usize) -> Self {
+        TableBuilder { prefix, ..self }
+    }
+
     /// Makes it.
     ///
     /// # Errors
@@ -315,7 +627,7 @@ impl<R> TableBuilder<R> {
         }
         let no = |error: terrace_mem::OptionsError| Error::Options(error.to_string());
         let mut tables = Vec::new();
-        for _ in &inner.partitions {
+        for number in 0..inner.partitions.len() {
             let primary = KeyMap::new(self.number, &inner.options.primary).map_err(no)?;
             let mut indexes = Vec::new();
             for index in &self.indexes {
@@ -332,11 +644,29 @@ impl<R> TableBuilder<R> {
                     .map_err(no)?,
                 );
             }
+            let cold = match &inner.disk {
+                Some(below) if !self.resident => {
+                    let extract = self
+                        .indexes
+                        .iter()
+                        .map(|index| (index.name.clone(), index.extract.clone()))
+                        .collect();
+                    let trees = Trees::make(&below.db, &self.name, number, extract)?;
+                    let unique = self
+                        .indexes
+                        .iter()
+                        .map(|index| index.kind == IndexKind::Unique)
+                        .collect();
+                    Some(Cold::new(trees, self.prefix, unique, below.share / 512))
+                }
+                _ => None,
+            };
             tables.push(RawTable::new(
                 self.name.clone(),
                 self.number,
                 primary,
                 indexes,
+                cold,
             ));
         }
         for (partition, table) in inner.partitions.iter().zip(tables) {

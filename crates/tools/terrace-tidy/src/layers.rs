@@ -63,7 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("terrace-mem", &["terrace-place"]),
-    ("terrace-rows", &["terrace-mem"]),
+    ("terrace-rows", &["terrace", "terrace-mem"]),
     ("terrace-pm", &["terrace-base"]),
     ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
     ("terrace-mem-bench", &["terrace-mem", "terrace-place-bench"]),

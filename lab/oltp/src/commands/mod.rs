@@ -1,5 +1,6 @@
 //! The commands: each an experiment.
 
+pub mod beyond;
 pub mod in_memory;
 mod plot;
 pub mod single;

@@ -1,6 +1,4 @@
-//! Rows in memory (`terrace-rows`), with indexes of several kinds.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Rows in memory (`terrace-rows`), with indexes of several kinds; all of them there, or those that are used.
 
 use terrace_mem::Pair;
 use terrace_rows::{Error, Handle, IndexKind, Options, Store, Transaction};
@@ -78,7 +76,6 @@ pub struct Rows {
     store: Store,
     tables: Vec<Handle>,
     schema: Vec<TableDef>,
-    restarts: AtomicU64,
 }
 
 impl Rows {
@@ -100,10 +97,33 @@ impl Rows {
         Rows::over(store, schema, numbers)
     }
 
+    /// Rows that leave memory for a database in this folder.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn spilling(
+        folder: &std::path::Path,
+        memory: u64,
+        schema: Vec<TableDef>,
+        maps: Maps,
+        partitions: usize,
+    ) -> anyhow::Result<Rows> {
+        let options = Options::new()
+            .partitions(partitions)
+            .indexes(maps.options())
+            .memory(memory);
+        Rows::over(Store::open(folder, options)?, schema, true)
+    }
+
     fn over(store: Store, schema: Vec<TableDef>, numbers: bool) -> anyhow::Result<Rows> {
         let mut tables = Vec::new();
         for table in &schema {
-            let mut builder = store.table_of_bytes(table.name, numbers);
+            let mut builder = store
+                .table_of_bytes(table.name, numbers)
+                .ranges_within(table.prefix);
+            if table.resident {
+                builder = builder.resident();
+            }
             for index in table.indexes {
                 let key = index.key;
                 let kind = if index.unique {
@@ -127,7 +147,6 @@ impl Rows {
             store,
             tables,
             schema,
-            restarts: AtomicU64::new(0),
         })
     }
 
@@ -149,7 +168,10 @@ struct Open<'a, 't> {
 }
 
 fn stop(error: Error) -> Stop {
-    Stop::Failed(error.into())
+    match error {
+        Error::Cold => Stop::Again,
+        error => Stop::Failed(error.into()),
+    }
 }
 
 fn span<'a>(range: &Span<'a>) -> terrace_rows::Span<'a> {
@@ -179,6 +201,11 @@ impl Txn for Open<'_, '_> {
     }
 
     fn get_many(&mut self, table: usize, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, Stop> {
+        let (handle, all) = (
+            self.handle(table),
+            keys.iter().map(|key| &key[..]).collect::<Vec<_>>(),
+        );
+        self.t.ask_bytes(handle, &all).map_err(stop)?;
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
@@ -247,9 +274,7 @@ impl Engine for Rows {
         partitions: &[usize],
         f: &mut dyn FnMut(&mut dyn Txn) -> Result<(), Stop>,
     ) -> anyhow::Result<Ended> {
-        let mut runs = 0;
         let done = self.store.transact_in(partitions, |t| {
-            runs += 1;
             let mut open = Open {
                 t,
                 of: self,
@@ -258,10 +283,13 @@ impl Engine for Rows {
             let answer = f(&mut open);
             match open.failed {
                 Some(failed) => Err(Way::Stop(Stop::Failed(failed))),
-                None => answer.map_err(Way::Stop),
+                // The store knows what was asked for, and runs it again.
+                None => answer.map_err(|stop| match stop {
+                    Stop::Again => Way::Store(Error::Cold),
+                    stop => Way::Stop(stop),
+                }),
             }
         });
-        self.restarts.fetch_add(runs - 1, Ordering::Relaxed);
         match done {
             Ok(()) => Ok(Ended::Committed),
             Err(Way::Stop(Stop::Rollback)) => Ok(Ended::RolledBack),
@@ -276,9 +304,13 @@ impl Engine for Rows {
         Figures {
             rows: stats.row_bytes(),
             indexes: stats.index_bytes(),
-            other: stats.undo_bytes,
-            restarts: self.restarts.load(Ordering::Relaxed),
-            ..Figures::default()
+            other: stats.memory() - stats.row_bytes() - stats.index_bytes(),
+            restarts: stats.restarts,
+            misses: stats.misses,
+            reads: stats.pages_read,
+            read_bytes: stats.pages_read * stats.page_bytes,
+            written_bytes: stats.pages_written * stats.page_bytes,
+            evicted: stats.evicted,
         }
     }
 }

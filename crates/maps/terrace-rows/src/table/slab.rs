@@ -38,8 +38,19 @@ impl RowId {
     }
 }
 
+impl RowId {
+    /// In the place of a row: that it was deleted, and an older image may be on the disk.
+    pub const GONE: RowId = RowId(u32::MAX);
+}
+
 /// Of a row's byte: it fills its slot.
 const EXACT: u8 = 0b1000_0000;
+/// Of a row's byte: how often it was used since the hand came by.
+pub const USE: u8 = 0b111;
+/// Of a row's byte: the disk has another image, or none.
+pub const DIRTY: u8 = 0b1000;
+/// Of a row's byte: the disk may have an image.
+pub const STORED: u8 = 0b1_0000;
 /// The bits of a row's byte that belong to whoever keeps rows here.
 pub const OWN: u8 = 0b0111_1111;
 
@@ -79,6 +90,8 @@ pub struct Slab {
     len: usize,
     /// Bytes that chunks have reserved, and what rows of their own allocation take.
     bytes: usize,
+    /// Bytes of what lies in slots, with the rest of each.
+    live: usize,
 }
 
 /// The class of rows of so many bytes, and the size of its slots.
@@ -111,6 +124,21 @@ impl Slab {
     /// Bytes of all of it. O(1).
     pub fn memory(&self) -> usize {
         self.bytes + self.chunks.capacity() * size_of::<Chunk>()
+    }
+
+    /// Bytes of the slots that have rows: what is left after chunks have been filled again. O(1).
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Counts a use of a row.
+    #[inline]
+    pub fn touch(&mut self, id: RowId) {
+        let (chunk, slot) = id.parts();
+        let byte = &mut self.chunks[chunk].states[slot];
+        if *byte & USE < USE {
+            *byte += 1;
+        }
     }
 
     /// The row.
@@ -203,6 +231,7 @@ impl Slab {
         };
         chunk.live += 1;
         self.len += 1;
+        self.live += chunk.size + 1;
         self.bytes += taken(chunk) - before;
         let id = RowId(at << SLOT_BITS | slot as u32);
         self.fill(id, row, state);
@@ -239,6 +268,7 @@ impl Slab {
         let chunk = &mut self.chunks[at];
         if chunk.class == LARGE {
             self.bytes = self.bytes + row.len() - chunk.large[slot].len();
+            self.live = self.live + row.len() - chunk.large[slot].len();
             chunk.large[slot] = row.into();
             chunk.states[slot] = state & OWN;
             return;
@@ -275,6 +305,7 @@ impl Slab {
         let (was_full, next) = (chunk.is_full(), chunk.free.to_le_bytes());
         if chunk.class == LARGE {
             self.bytes = self.bytes + 2 - chunk.large[slot].len();
+            self.live = self.live + 2 - chunk.large[slot].len();
             chunk.large[slot] = next.into();
         } else {
             let from = slot * chunk.size;
@@ -283,10 +314,12 @@ impl Slab {
         chunk.free = slot as u16;
         chunk.live -= 1;
         self.len -= 1;
+        self.live -= chunk.size + 1;
         let class = chunk.class;
         if chunk.live == 0 {
             let large: usize = chunk.large.iter().map(|row| row.len()).sum();
             self.bytes -= taken(chunk) + large;
+            self.live -= large;
             *chunk = Chunk {
                 class: UNUSED,
                 size: 0,
@@ -354,6 +387,6 @@ mod tests {
         for (id, _) in rows {
             slab.remove(id);
         }
-        assert_eq!((slab.len(), slab.bytes), (0, 0));
+        assert_eq!((slab.len(), slab.bytes, slab.live()), (0, 0, 0));
     }
 }

@@ -10,9 +10,10 @@ use terrace_mem::IndexKey;
 
 use crate::error::Error;
 use crate::row::{KeyBytes, Row, with_bytes};
+use crate::spill::fetched::Fetched;
 use crate::table::handle::{Handle, Table, bounds, key_of};
 use crate::table::key_map::Span;
-use crate::table::raw::RawTable;
+use crate::table::raw::Place;
 use partition::Partition;
 
 struct Held<'s> {
@@ -29,6 +30,8 @@ pub struct Transaction<'s> {
     /// Which of them operations are about: 0 is the first one.
     at: usize,
     row: Vec<u8>,
+    /// What was read from the disk for it, and what it asks for.
+    pub(crate) fetched: Fetched,
 }
 
 impl<'s> Transaction<'s> {
@@ -38,17 +41,21 @@ impl<'s> Transaction<'s> {
         more: impl Iterator<Item = (usize, MutexGuard<'s, Partition>)>,
     ) -> Result<Transaction<'s>, Error> {
         let held = |(number, partition)| Held { number, partition };
-        let transaction = Transaction {
+        let mut transaction = Transaction {
             store,
             first: held(first),
             more: more.map(held).collect(),
             at: 0,
             row: Vec::new(),
+            fetched: Fetched::default(),
         };
-        if transaction.first.partition.broken
-            || transaction.more.iter().any(|held| held.partition.broken)
-        {
-            return Err(Error::Broken);
+        for (_, partition) in transaction.partitions() {
+            if partition.broken {
+                return Err(Error::Broken);
+            }
+            if let Some(failure) = partition.failure.take() {
+                return Err(failure);
+            }
         }
         Ok(transaction)
     }
@@ -60,20 +67,34 @@ impl<'s> Transaction<'s> {
             .for_each(|held| held.partition.undo.clear());
     }
 
-    fn partition(&mut self) -> &mut Partition {
-        match self.at {
-            0 => &mut self.first.partition,
-            at => &mut self.more[at - 1].partition,
-        }
+    /// The partition that operations are about, its number, and what was read from the disk.
+    fn parts(&mut self) -> (usize, &mut Partition, &mut Fetched) {
+        let held = match self.at {
+            0 => &mut self.first,
+            at => &mut self.more[at - 1],
+        };
+        (held.number, &mut held.partition, &mut self.fetched)
     }
 
-    #[inline]
-    fn table(&mut self, handle: Handle) -> Result<&mut RawTable, Error> {
-        if handle.store != self.store {
-            return Err(Error::OtherStore);
-        }
+    /// All partitions, with their numbers.
+    pub(crate) fn partitions(&mut self) -> impl Iterator<Item = (usize, &mut Partition)> {
+        let all = std::iter::once(&mut self.first).chain(&mut self.more);
+        all.map(|held| (held.number, &mut *held.partition))
+    }
+
+    /// Takes back what it did so far.
+    pub(crate) fn take_back(&mut self) {
+        self.partitions()
+            .for_each(|(_, partition)| partition.take_back());
+    }
+
+    fn check(&self, handle: Handle) -> Result<(), Error> {
         // A table is in all partitions before its handle is given out.
-        Ok(&mut self.partition().tables[handle.table as usize])
+        if handle.store == self.store {
+            Ok(())
+        } else {
+            Err(Error::OtherStore)
+        }
     }
 
     /// From here on operations are about this partition, which the transaction has to have named.
@@ -101,7 +122,37 @@ impl<'s> Transaction<'s> {
     /// [`Error::OtherStore`].
     #[inline]
     pub fn bytes(&mut self, table: Handle, key: &[u8]) -> Result<Option<&[u8]>, Error> {
-        Ok(self.table(table)?.get(key))
+        self.check(table)?;
+        let (number, partition, fetched) = self.parts();
+        let of = &mut partition.tables[table.table as usize];
+        match of.place(key) {
+            Place::Row(id) => Ok(Some(of.row(id))),
+            Place::Absent => Ok(None),
+            Place::Ask => {
+                let version = of.cold.as_ref().map_or(0, |cold| cold.version(key));
+                if fetched.row(number, table.table, key, version).is_none() {
+                    fetched.want_row(number, table.table, key);
+                    return Err(Error::Cold);
+                }
+                Ok(fetched.row(number, table.table, key, version).flatten())
+            }
+        }
+    }
+
+    /// Asks for the rows of several keys at once, so that what is cold of them is read together.
+    ///
+    /// # Errors
+    /// [`Error::Cold`] where some have to be read first.
+    pub fn ask_bytes(&mut self, table: Handle, keys: &[&[u8]]) -> Result<(), Error> {
+        let mut asked = Ok(());
+        for key in keys {
+            match self.bytes(table, key) {
+                Ok(_) => {}
+                Err(Error::Cold) => asked = Err(Error::Cold),
+                Err(error) => return Err(error),
+            }
+        }
+        asked
     }
 
     /// Stores a row, whether there was one or not. O(log n) for each index.
@@ -110,6 +161,24 @@ impl<'s> Transaction<'s> {
     /// [`Error::Duplicate`] in a unique index, and what is too long.
     pub fn put_bytes(&mut self, table: Handle, key: &[u8], row: &[u8]) -> Result<(), Error> {
         self.write(table, key, Some(row))
+    }
+
+    /// Keeps other bytes for a row, under all keys that `image` has in the indexes; not taken back. For rivals that put
+    /// something in the place of rows.
+    ///
+    /// # Errors
+    /// [`Error::Missing`].
+    #[doc(hidden)]
+    pub fn swap_bytes(
+        &mut self,
+        table: Handle,
+        key: &[u8],
+        bytes: &[u8],
+        image: &[u8],
+    ) -> Result<(), Error> {
+        self.check(table)?;
+        let (_, partition, _) = self.parts();
+        partition.tables[table.table as usize].swap(key, bytes, image)
     }
 
     /// Removes a row, whether there is one or not.
@@ -121,11 +190,10 @@ impl<'s> Transaction<'s> {
     }
 
     fn write(&mut self, handle: Handle, key: &[u8], row: Option<&[u8]>) -> Result<(), Error> {
-        if handle.store != self.store {
-            return Err(Error::OtherStore);
-        }
-        let Partition { tables, undo, .. } = self.partition();
-        tables[handle.table as usize].write(handle.table, key, row, undo)
+        self.check(handle)?;
+        let (number, partition, fetched) = self.parts();
+        let Partition { tables, undo, .. } = partition;
+        tables[handle.table as usize].write((number, handle.table), key, row, undo, fetched)
     }
 
     /// Goes over rows by their keys, as long as `see` says so.
@@ -136,10 +204,11 @@ impl<'s> Transaction<'s> {
         &mut self,
         table: Handle,
         span: Span<'_>,
-        see: impl FnMut(&[u8], &[u8]) -> bool,
+        mut see: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Error> {
-        self.table(table)?.range(span, see);
-        Ok(())
+        self.check(table)?;
+        let (number, partition, fetched) = self.parts();
+        partition.tables[table.table as usize].range((number, table.table), span, fetched, &mut see)
     }
 
     /// Goes over rows by the keys of an index, as long as `see` says so. Those of one key come in no order.
@@ -151,12 +220,13 @@ impl<'s> Transaction<'s> {
         table: Handle,
         index: &str,
         span: Span<'_>,
-        see: impl FnMut(&[u8], &[u8]) -> bool,
+        mut see: impl FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Error> {
-        let table = self.table(table)?;
-        let index = table.index_number(index)?;
-        table.by_index(index, span, see);
-        Ok(())
+        self.check(table)?;
+        let (number, partition, fetched) = self.parts();
+        let of = &mut partition.tables[table.table as usize];
+        let index = of.index_number(index)?;
+        of.by_index((number, table.table), index, span, fetched, &mut see)
     }
 
     // ---------------------------------------------------------------- rows
@@ -181,6 +251,14 @@ impl<'s> Transaction<'s> {
         table: &Table<R>,
         keys: &[R::Key],
     ) -> Result<Vec<Option<R>>, Error> {
+        let bytes: Vec<Vec<u8>> = keys
+            .iter()
+            .map(|key| with_bytes(key, <[u8]>::to_vec))
+            .collect();
+        self.ask_bytes(
+            **table,
+            &bytes.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+        )?;
         keys.iter().map(|key| self.get(table, key)).collect()
     }
 
@@ -322,9 +400,6 @@ fn push<R: Row>(rows: &mut Vec<Result<R, Error>>, table: &Table<R>, row: &[u8]) 
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        self.first.partition.take_back();
-        self.more
-            .iter_mut()
-            .for_each(|held| held.partition.take_back());
+        self.take_back();
     }
 }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod model;
+mod spill;
 mod store;
 
 use std::collections::BTreeMap;
