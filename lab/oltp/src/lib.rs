@@ -1,4 +1,4 @@
-//! TPC-C, Voter, Articles and YCSB behind one trait, over tables of the engine and over rows in memory.
+//! TPC-C, Voter, Articles and YCSB behind one trait, over tables of the engine.
 
 pub mod articles;
 pub mod commands;

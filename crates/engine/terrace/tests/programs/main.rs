@@ -5,7 +5,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod forks;
-mod order_entry;
 mod panics;
 mod working_directory;
 

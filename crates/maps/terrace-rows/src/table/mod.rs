@@ -1,7 +1,0 @@
-//! A table: rows in a slab, a primary index, further indexes.
-
-pub mod handle;
-pub mod index;
-pub mod key_map;
-pub mod raw;
-pub mod slab;
