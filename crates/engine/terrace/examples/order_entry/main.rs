@@ -49,12 +49,14 @@ impl Shop {
     /// Several clerks at once until the time is over; how many transactions they did.
     pub fn work(&self, clerks: u16, time: Duration) -> Result<u64, Stop> {
         let end = Instant::now() + time;
+        let seed = std::time::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |since| since.as_nanos() as u64);
         std::thread::scope(|scope| {
             let begin = |clerk: u16| {
                 scope.spawn(move || {
                     let (mut done, w) = (0, 1 + clerk % self.size.warehouses);
-                    let mut rng =
-                        Random(u64::from(clerk) ^ end.elapsed().as_nanos() as u64 ^ 0x5eed);
+                    let mut rng = Random(seed ^ (u64::from(clerk) << 48));
                     while Instant::now() < end {
                         self.business(&mut rng, w)?;
                         done += 1;
