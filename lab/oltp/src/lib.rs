@@ -1,5 +1,7 @@
 //! TPC-C, Voter, Articles and YCSB behind one trait, over tables of the engine.
 
+#![forbid(unsafe_code)]
+
 pub mod articles;
 pub mod commands;
 pub mod drive;

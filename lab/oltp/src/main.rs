@@ -1,5 +1,7 @@
 //! `oltp-bench`: the experiments of the papers with transactions, each a command.
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
+use super::schema::{
     Customer, District, History, Line, Order, Size, Warehouse, customer_order_key, key_in_district,
     table,
 };
@@ -149,7 +149,7 @@ fn indexes(
         let home = size.partition(*w, engine.partitions());
         engine.transact(&[home], &mut |t| {
             t.on(home);
-            let low = super::last_key(*w, *d, last);
+            let low = super::schema::last_key(*w, *d, last);
             let found = t.index(table::CUSTOMERS, 0, Span::of(&low, &crate::row::past(&low)))?;
             let found = found
                 .iter()

@@ -2,9 +2,10 @@
 
 use terrace_bench::rng::Rng;
 
-use super::{
+use super::schema::{
     Customer, District, History, Item, Line, Order, Size, Stock, Warehouse, district_key,
-    history_key, item_key, key_in_district, last_name, line_key, stock_key, table, warehouse_key,
+    history_key, item_key, key_in_district, last_name, line_key, skewed, stock_key, table,
+    warehouse_key,
 };
 use crate::row::text;
 use crate::txn::{Engine, Key};
@@ -133,7 +134,7 @@ fn customer(to: &mut Loading<'_>, rng: &mut Rng, (w, d, c): (u16, u8, u32)) -> a
     let number = if c <= 1000 {
         c - 1
     } else {
-        super::mix::skewed(rng, 255, 0, 999)
+        skewed(rng, 255, 0, 999)
     };
     let customer = Customer {
         w,

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use terrace_bench::rng::Rng;
 
-use super::{
+use super::schema::{
     Customer, District, History, Item, Line, Order, Size, Stock, Warehouse, customer_order_key,
-    district_key, history_key, item_key, key_in_district, last_key, last_name, line_key, stock_key,
-    table, warehouse_key,
+    district_key, history_key, item_key, key_in_district, last_key, last_name, line_key, skewed,
+    stock_key, table, warehouse_key,
 };
 use crate::row::{past, text};
 use crate::txn::{Ended, Engine, Span, Stop, Txn, missing};
@@ -20,14 +20,6 @@ pub const KINDS: [(&str, u64); 5] = [
     ("delivery", 4),
     ("stock level", 4),
 ];
-
-/// The standard's skewed numbers, from `x` to `y`.
-pub(super) fn skewed(rng: &mut Rng, a: u64, x: u32, y: u32) -> u32 {
-    let span = u64::from(y - x) + 1;
-    let low = rng.below(a + 1);
-    let high = u64::from(x) + rng.below(span);
-    x + ((low | high) % span) as u32
-}
 
 /// Who is meant: by number, or by last name.
 #[derive(Clone, Debug)]
