@@ -30,12 +30,14 @@ pub fn schema() -> Vec<TableDef> {
     vec![
         TableDef {
             name: "users",
-            indexes: &[IndexDef {
-                name: "email",
-                unique: true,
-                number: false,
-                key: |row| User::of(row).email.into_bytes(),
-            }],
+            indexes: const {
+                &[IndexDef {
+                    name: "email",
+                    unique: true,
+                    number: false,
+                    key: by_email,
+                }]
+            },
             resident: false,
             prefix: 0,
         },
@@ -47,12 +49,14 @@ pub fn schema() -> Vec<TableDef> {
         },
         TableDef {
             name: "comments",
-            indexes: &[IndexDef {
-                name: "article",
-                unique: false,
-                number: true,
-                key: by_article,
-            }],
+            indexes: const {
+                &[IndexDef {
+                    name: "article",
+                    unique: false,
+                    number: true,
+                    key: by_article,
+                }]
+            },
             resident: false,
             prefix: 0,
         },
@@ -74,6 +78,10 @@ row!(
 
 fn by_article(row: &[u8]) -> Vec<u8> {
     number(crate::row::Field::read(&mut &row[..])).to_vec()
+}
+
+fn by_email(row: &[u8]) -> Vec<u8> {
+    User::of(row).email.into_bytes()
 }
 
 fn number(n: u32) -> Key {

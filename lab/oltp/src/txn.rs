@@ -42,9 +42,9 @@ pub enum Stop {
     Failed(anyhow::Error),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Stop {
-    fn from(error: E) -> Stop {
-        Stop::Failed(error.into())
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Stop {
+        Stop::Failed(error)
     }
 }
 

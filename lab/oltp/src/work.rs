@@ -68,7 +68,7 @@ impl Work {
             }
             // A run after another one goes on with other numbers.
             Work::Voter(phones) => {
-                let n = n + partitions.max(1) * (seed >> 44) as usize * 64;
+                let n = n + partitions.max(1) * (seed >> 52) as usize * 64;
                 Client::Voter(voter::Client::new(n, partitions, *phones, seed))
             }
             Work::Articles(size) => {

@@ -67,36 +67,42 @@ pub fn schema() -> Vec<TableDef> {
         plain("districts", true),
         TableDef {
             name: "customers",
-            indexes: &[IndexDef {
-                name: "last",
-                unique: false,
-                number: false,
-                key: by_last,
-            }],
+            indexes: const {
+                &[IndexDef {
+                    name: "last",
+                    unique: false,
+                    number: false,
+                    key: by_last,
+                }]
+            },
             resident: false,
             prefix: 0,
         },
         plain("history", false),
         TableDef {
             name: "orders",
-            indexes: &[IndexDef {
-                name: "customer",
-                unique: true,
-                number: false,
-                key: by_customer,
-            }],
+            indexes: const {
+                &[IndexDef {
+                    name: "customer",
+                    unique: true,
+                    number: false,
+                    key: by_customer,
+                }]
+            },
             resident: false,
             prefix: 0,
         },
         plain("new_orders", true),
         TableDef {
             name: "lines",
-            indexes: &[IndexDef {
-                name: "order",
-                unique: false,
-                number: true,
-                key: by_order,
-            }],
+            indexes: const {
+                &[IndexDef {
+                    name: "order",
+                    unique: false,
+                    number: true,
+                    key: by_order,
+                }]
+            },
             resident: false,
             prefix: 7,
         },
