@@ -4,6 +4,7 @@ mod admin;
 mod backup;
 mod bench;
 mod demo;
+mod doctor;
 mod index;
 mod kind;
 mod memories;
@@ -27,6 +28,7 @@ pub use backup::{
 };
 pub use bench::*;
 pub use demo::DemoArgs;
+pub use doctor::DatabaseDoctorArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::{KindName, compression_name, parse_compression};
@@ -90,6 +92,8 @@ pub enum Command {
     View(ViewArgs),
     /// Read every page and check every invariant
     Verify(VerifyArgs),
+    /// Say what of this machine would bite a database here, before it does
+    Doctor(DatabaseDoctorArgs),
     /// Write a checkpoint now, so that the next opening has nothing to replay
     Checkpoint(CheckpointArgs),
     /// Add to, list, check and shorten a backup set
@@ -112,6 +116,19 @@ pub enum Command {
     /// Kinds of memory that this machine has
     #[command(subcommand)]
     Place(PlaceCommand),
+    /// Print what completes commands and options in a shell
+    #[command(
+        after_help = "Example: terrace completions bash > ~/.local/share/bash-completion/completions/terrace"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual's pages, one for each command, into a folder
+    Man {
+        /// The folder; it is made if it is not there
+        folder: PathBuf,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
