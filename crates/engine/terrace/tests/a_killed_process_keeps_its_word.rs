@@ -191,7 +191,7 @@ const PLACE: &str = "TERRACE_FEED_TEST_DIRECTORY";
 
 fn fed_options() -> Options {
     // More than is written while the other is away.
-    options().keep_changes(64 << 20)
+    options().control(true).keep_changes(64 << 20)
 }
 
 /// What both databases have: a tree, a hash table whose records expire, a table with an index.

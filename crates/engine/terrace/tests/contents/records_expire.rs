@@ -111,7 +111,7 @@ const HOUR_MS: u64 = 3_600_000;
 const LIVING: u64 = 20_000;
 const SESSION: [u8; 200] = [b's'; 200];
 
-/// Sessions are begun all the time, three hours long. At rest the file is hardly longer than one in which only
+/// Sessions are begun all the time, two hours long. At rest the file is hardly longer than one in which only
 /// those are that live.
 #[test]
 fn the_file_stays_short_while_sessions_come_and_go() {
@@ -145,7 +145,7 @@ fn the_file_stays_short_while_sessions_come_and_go() {
         let each = HOUR_MS / 2 / LIVING;
         let mut all = Vec::new();
         let mut most: f64 = 0.0;
-        for i in 0..3 * HOUR_MS / each {
+        for i in 0..2 * HOUR_MS / each {
             let (key, end) = (rng.next_u64(), hands.now() + 1 + rng.below(HOUR_MS));
             put(&sessions, i, key, end);
             all.push((key, end));
