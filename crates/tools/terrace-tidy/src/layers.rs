@@ -66,6 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("terrace-pm", &["terrace-base"]),
     ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
     ("terrace-mem-bench", &["terrace-mem", "terrace-place-bench"]),
+    ("oltp", &["terrace", "terrace-bench"]),
     ("terrace-papers", &[]),
     ("terrace-place", &[]),
     ("terrace-place-bench", &["terrace-mem", "terrace-place"]),

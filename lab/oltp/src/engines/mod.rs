@@ -1,0 +1,3 @@
+//! What runs the workloads.
+
+pub mod terrace;
