@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::device::Device;
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, MOST_MOVES};
 use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES, ValueShape};
 use crate::resident;
 use crate::workload::Workload;
@@ -29,6 +29,9 @@ pub struct Plan {
     pub threads: usize,
     /// How long to measure.
     pub duration: Duration,
+    /// With the workload `shift`: how often the hot set moves in that time, at the same distances; from 1 to
+    /// [`MOST_MOVES`].
+    pub moves: usize,
     /// How long to run before measuring.
     pub warmup: Warmup,
     /// Whether and how to load.
@@ -123,6 +126,7 @@ impl Plan {
             memory_bytes,
             threads: 4,
             duration: Duration::from_secs(30),
+            moves: 1,
             warmup: Warmup::Steady {
                 at_most: Duration::from_secs(600),
             },
@@ -170,6 +174,12 @@ impl Plan {
             return Some(format!(
                 "the number of threads must be from 1 to 1024, not {}",
                 self.threads
+            ));
+        }
+        if !(1..=MOST_MOVES).contains(&self.moves) {
+            return Some(format!(
+                "the hot set moves from 1 to {MOST_MOVES} times, not {}",
+                self.moves
             ));
         }
         if self.window < Duration::from_millis(10) {
@@ -238,7 +248,8 @@ mod tests {
         let good = Plan::new(Workload::C, 1000, 1 << 20);
         assert_eq!(good.problem(), None);
         type Spoil = fn(&mut Plan);
-        let bad: [(&str, Spoil); 8] = [
+        let bad: [(&str, Spoil); 9] = [
+            ("moves", |p| p.moves = 3),
             ("spaced", |p| {
                 (p.load, p.layout) = (Load::Sorted, KeyLayout::Hashed)
             }),

@@ -19,6 +19,8 @@ pub(crate) struct Span {
     pub user_bytes: u64,
     pub scanned: u64,
     pub worst_tenth: Option<f64>,
+    /// Windows of the curve that belong to it.
+    pub windows: usize,
     /// What the counters rose by; what they measure as a level is as it was at the end.
     pub counters: Counters,
 }
@@ -55,7 +57,8 @@ pub(crate) struct Outcome {
     /// Loading, its latencies, and the counters once its checkpoint was done.
     pub load: Option<(Span, Latencies, Span)>,
     pub settled: Option<Span>,
-    pub shift: Option<(Span, Span)>,
+    /// What was before the first move of the hot set, and after each.
+    pub shifts: Vec<Span>,
     pub warmup: WarmupSummary,
     pub audit: Option<Audit>,
     pub sampled_peak: Option<u64>,
@@ -81,8 +84,21 @@ impl Outcome {
         }
     }
 
-    /// Both halves together are what was measured.
-    pub fn of_shift(before: Span, after: Span) -> Self {
+    /// All together are what was measured.
+    pub fn of_shift(spans: Vec<Span>) -> Self {
+        let measured = spans.iter().cloned().reduce(Span::and);
+        Outcome {
+            measured: measured.unwrap_or_default(),
+            shifts: spans,
+            ..Outcome::default()
+        }
+    }
+}
+
+impl Span {
+    /// This one and the next.
+    fn and(self, after: Span) -> Span {
+        let before = self;
         let (a, b) = (&before.counters, &after.counters);
         let counters = Counters {
             page_reads: a.page_reads + b.page_reads,
@@ -101,7 +117,7 @@ impl Outcome {
             swept_fill_thousandths: a.swept_fill_thousandths + b.swept_fill_thousandths,
             ..b.clone()
         };
-        let measured = Span {
+        Span {
             ops: before.ops + after.ops,
             seconds: before.seconds + after.seconds,
             user_bytes: before.user_bytes + after.user_bytes,
@@ -110,12 +126,8 @@ impl Outcome {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             },
+            windows: before.windows + after.windows,
             counters,
-        };
-        Outcome {
-            measured,
-            shift: Some((before, after)),
-            ..Outcome::default()
         }
     }
 }
@@ -222,6 +234,8 @@ pub struct ShiftSummary {
     pub before_page_reads_per_op: f64,
     /// The slowest window afterwards, in operations per second.
     pub lowest_ops_per_second: Option<f64>,
+    /// The most page reads per operation of a window afterwards.
+    pub most_page_reads_per_op: Option<f64>,
     /// Seconds until a window reached 90 % of the throughput before; `None` if none did.
     pub recovered_after_seconds: Option<f64>,
     /// Operations per second in the last quarter afterwards.
@@ -231,9 +245,28 @@ pub struct ShiftSummary {
 }
 
 impl ShiftSummary {
-    fn of(before: &Span, windows: &[Window]) -> Self {
-        let steady = before.ops_per_second();
-        let moved: Vec<&Window> = windows.iter().filter(|w| w.part == Part::Moved).collect();
+    /// Of each move: the spans before the first one and after each, and the windows of all.
+    fn of_all(spans: &[Span], windows: &[Window]) -> Vec<ShiftSummary> {
+        let Some((first, moves)) = spans.split_first() else {
+            return Vec::new();
+        };
+        let reads = first.per_op(first.counters.page_reads);
+        let mut before = (first.ops_per_second(), reads);
+        let mut moved = windows.iter().filter(|w| w.part == Part::Moved);
+        let each = |span: &Span| {
+            let windows: Vec<&Window> = moved.by_ref().take(span.windows).collect();
+            let summary = ShiftSummary::of(before, &windows);
+            before = (
+                summary.after_ops_per_second,
+                summary.after_page_reads_per_op,
+            );
+            summary
+        };
+        moves.iter().map(each).collect()
+    }
+
+    /// Of one move: operations a second and page reads each before it, and the windows after it.
+    fn of((steady, reads_before): (f64, f64), moved: &[&Window]) -> Self {
         let began = moved.first().map_or(0.0, |w| w.at - w.seconds);
         let late = &moved[moved.len() - moved.len().div_ceil(4)..];
         let ops = late.iter().map(|w| w.ops).sum::<u64>();
@@ -243,11 +276,15 @@ impl ShiftSummary {
         let whole = &moved[..moved.len().saturating_sub(1).max(1).min(moved.len())];
         ShiftSummary {
             before_ops_per_second: steady,
-            before_page_reads_per_op: before.per_op(before.counters.page_reads),
+            before_page_reads_per_op: reads_before,
             lowest_ops_per_second: whole
                 .iter()
                 .map(|w| w.ops_per_second())
                 .min_by(f64::total_cmp),
+            most_page_reads_per_op: whole
+                .iter()
+                .map(|w| w.page_reads_per_op())
+                .max_by(f64::total_cmp),
             recovered_after_seconds: moved
                 .iter()
                 .find(|w| w.ops_per_second() >= 0.9 * steady)
@@ -354,8 +391,10 @@ pub struct Report {
     pub load: Option<LoadSummary>,
     /// The checkpoint after the workload `load`.
     pub settled: Option<Settled>,
-    /// What moving the hot set did.
+    /// What moving the hot set did, the last time.
     pub shift: Option<ShiftSummary>,
+    /// The same, each time.
+    pub shifts: Vec<ShiftSummary>,
     /// What reading everything at the end has shown.
     pub audit: Option<Audit>,
     /// Values that were read and found right.
@@ -401,6 +440,7 @@ impl Report {
             bytes as f64 / (plan.records as f64 * record)
         };
         let counters = &span.counters;
+        let shifts = ShiftSummary::of_all(&outcome.shifts, &outcome.windows);
         let reads = span.per_op(counters.page_reads);
         let writes = span.per_op(counters.page_writes);
         let optimum = prepared.static_optimum;
@@ -483,10 +523,8 @@ impl Report {
             warmup: outcome.warmup,
             load,
             settled: outcome.settled.as_ref().map(Settled::of),
-            shift: outcome
-                .shift
-                .as_ref()
-                .map(|(a, _)| ShiftSummary::of(a, &outcome.windows)),
+            shift: shifts.last().copied(),
+            shifts,
             audit: outcome.audit,
             checked_reads: outcome.checked,
             resident_before_open_bytes: prepared.resident_before_open,

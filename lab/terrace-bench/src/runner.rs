@@ -188,13 +188,15 @@ impl Run<'_, '_> {
                 ..Outcome::of(measured)
             });
         }
-        let half = plan.duration / 2;
-        let before = self.part(Part::Measure, None, Some(half), &mut |_| false)?;
-        self.shared.moved.store(true, Ordering::Relaxed);
-        let after = self.part(Part::Moved, None, Some(half), &mut |_| false)?;
+        let each = plan.duration / (plan.moves as u32 + 1);
+        let mut spans = vec![self.part(Part::Measure, None, Some(each), &mut |_| false)?];
+        for moves in 1..=plan.moves {
+            self.shared.moves.store(moves, Ordering::Relaxed);
+            spans.push(self.part(Part::Moved, None, Some(each), &mut |_| false)?);
+        }
         Ok(Outcome {
             warmup,
-            ..Outcome::of_shift(before, after)
+            ..Outcome::of_shift(spans)
         })
     }
 
@@ -257,6 +259,7 @@ impl Run<'_, '_> {
         let bytes_before = if part == Part::Load { 0 } else { bytes_before };
         self.timeline.begin_part(began, ops_before, &first);
         let mut told = began;
+        let mut windows = 0;
         let mut last_window = None;
         loop {
             thread::park_timeout(TICK);
@@ -273,6 +276,7 @@ impl Run<'_, '_> {
                 let window = self
                     .timeline
                     .close_window(part, now, ops, &counters, resident);
+                windows += 1;
                 end |= enough(window);
                 last_window = Some(window.clone());
                 if end {
@@ -280,6 +284,7 @@ impl Run<'_, '_> {
                     let bytes = shared.total(|t| &t.user_bytes) - bytes_before;
                     let mut span =
                         Span::between(&first, counters, ops - ops_before, bytes, seconds);
+                    span.windows = windows;
                     span.worst_tenth = self.timeline.worst_tenth();
                     span.scanned = shared.total(|t| &t.scanned) - scanned_before;
                     return Ok(span);

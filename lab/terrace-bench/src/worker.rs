@@ -30,8 +30,8 @@ pub(crate) struct Shared<'a> {
     pub stop: AtomicBool,
     /// Rises when latencies begin to count anew.
     pub epoch: AtomicU32,
-    /// Whether the hot set has moved.
-    pub moved: AtomicBool,
+    /// How often the hot set has moved.
+    pub moves: AtomicUsize,
     pub tallies: Vec<Tally>,
     /// Threads that have not returned yet.
     pub running: AtomicUsize,
@@ -75,7 +75,7 @@ impl<'a> Shared<'a> {
             newest: Newest::new(plan.records),
             stop: AtomicBool::new(false),
             epoch: AtomicU32::new(0),
-            moved: AtomicBool::new(false),
+            moves: AtomicUsize::new(0),
             tallies: (0..plan.threads).map(|_| Tally::default()).collect(),
             running: AtomicUsize::new(0),
             failure: Mutex::new(None),
@@ -252,7 +252,7 @@ impl<'a> Worker<'a> {
         }
         shared
             .chooser
-            .record(&mut self.rng, shared.moved.load(Ordering::Relaxed))
+            .record(&mut self.rng, shared.moves.load(Ordering::Relaxed))
     }
 
     fn read(&mut self) -> Result<(), Error> {

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Fault, Memory};
 use std::time::Duration;
+use terrace_bench::record_cache::Eviction;
 use terrace_bench::records::{KeySpace, fill_value};
 use terrace_bench::{
     Distribution, Error, KeyLayout, Load, Part, Plan, Prepared, RecordCache, Report, Target,
@@ -26,10 +27,12 @@ fn run(plan: Plan, store: &Memory) -> Result<Report, Error> {
 
 #[test]
 fn a_record_cache_answers_as_the_store_and_spares_it_reads() {
-    for workload in [Workload::A, Workload::C, Workload::F] {
+    let both = [Eviction::Lru, Eviction::Clock].into_iter();
+    let all = both.flat_map(|e| [Workload::A, Workload::C, Workload::F].map(|w| (e, w)));
+    for (eviction, workload) in all {
         let plan = plan(workload);
         let bytes = 1000 * 218;
-        let cached = RecordCache::new(Memory::ideal(&plan_without_memory(&plan)), bytes);
+        let cached = RecordCache::new(Memory::ideal(&plan_without_memory(&plan)), bytes, eviction);
         let report = Prepared::new(plan)
             .unwrap()
             .run(&cached, &mut |_| ())
@@ -155,6 +158,25 @@ fn a_moved_hot_set_is_seen() {
     );
     assert!(shift.after_page_reads_per_op > 0.6, "{shift:?}");
     assert!(report.windows.iter().any(|w| w.part == Part::Moved));
+    assert_eq!(report.shifts, [shift]);
+}
+
+#[test]
+fn a_hot_set_that_moves_twice_has_three_phases() {
+    let mut plan = plan(Workload::Shift);
+    (plan.duration, plan.moves) = (Duration::from_millis(900), 2);
+    let report = run(plan.clone(), &Memory::ideal(&plan)).unwrap();
+    let [first, second] = &report.shifts[..] else {
+        panic!("{:?}", report.shifts);
+    };
+    assert_eq!(report.shift, Some(*second));
+    assert_eq!(
+        second.before_page_reads_per_op,
+        first.after_page_reads_per_op
+    );
+    // The store holds the first hot set for ever.
+    assert!(first.after_page_reads_per_op > 0.6 && second.after_page_reads_per_op > 0.6);
+    assert!(report.seconds > 0.85, "{}", report.seconds);
 }
 
 #[test]

@@ -356,8 +356,8 @@ fn run(experiment: Experiment, n: usize) -> Vec<Row> {
         Experiment::Trigger => each_set(n, |keys, run| {
             for (trigger, name) in [
                 (Trigger::Ratio(10), "ratio 10".to_string()),
-                (Trigger::Constant(n / 20), format!("constant {}", n / 20)),
-                (Trigger::Constant(n / 200), format!("constant {}", n / 200)),
+                (Trigger::Constant(n / 20), "a twentieth".to_string()),
+                (Trigger::Constant(n / 200), "a two-hundredth".to_string()),
             ] {
                 let options = Options {
                     trigger,

@@ -2,21 +2,21 @@
 #![forbid(unsafe_code)]
 
 mod experiment;
+mod held;
 mod others;
 mod page;
-mod run;
+mod plan;
 mod tiered;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use experiment::{Experiment, How};
-use run::{Plan, Stored};
+use experiment::{Experiment, How, Verdict};
+use plan::Plan;
+use terrace_papers::results::{Progress, Results, write_whole};
 
 /// The experiments of the papers behind Terrace, by their names.
 #[derive(Parser)]
@@ -35,6 +35,9 @@ enum What {
         /// Names, such as tiered/fig13a, or tiered, or all
         #[arg(required = true)]
         names: Vec<String>,
+        /// The programs that are measured were built with --release: they lie beside this one
+        #[arg(long)]
+        built: bool,
         #[command(flatten)]
         size: Size,
     },
@@ -56,7 +59,7 @@ struct Size {
     /// Seconds of warming up, and of measuring, of each run
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// A fiftieth of the size and three seconds: everything within half an hour
+    /// A fiftieth of the size, a second and a half, and of what is varied the ends: everything within half an hour
     #[arg(long)]
     quick: bool,
     /// Where results are kept
@@ -79,7 +82,8 @@ impl Size {
         Ok(Plan {
             scale: if self.quick { 0.02 } else { self.scale },
             seconds: if self.quick { 1.5 } else { self.seconds },
-            out: self.out.clone(),
+            quick: self.quick,
+            results: Results::new(self.out.clone()),
             scratch: self.scratch.clone(),
             programs: programs.into(),
         })
@@ -91,23 +95,15 @@ fn experiments() -> Vec<Experiment> {
     [tiered::experiments(), others::experiments()].concat()
 }
 
-fn stored(plan: &Plan, of: &Experiment) -> Vec<Stored> {
-    let steps = plan.steps(of);
-    steps
-        .iter()
-        .filter_map(|step| plan.stored(of, step))
-        .collect()
+fn verdict(plan: &Plan, of: &Experiment) -> String {
+    let (all, whole) = plan.measured(of);
+    Verdict::of(of, whole, &all).text()
 }
 
 fn list(plan: &Plan) {
     for of in experiments() {
-        println!(
-            "{:24} {}\n{:24} {}",
-            of.name,
-            of.shows,
-            "",
-            page::verdict(&of, &stored(plan, &of))
-        );
+        let verdict = verdict(plan, &of);
+        println!("{:24} {}\n{:24} {verdict}", of.name, of.shows, "");
     }
 }
 
@@ -142,9 +138,11 @@ fn build() -> Result<()> {
     Ok(())
 }
 
-fn run_all(plan: &Plan, names: &[String]) -> Result<bool> {
+fn run_all(plan: &Plan, names: &[String], built: bool) -> Result<bool> {
     let chosen = chosen(names)?;
-    build()?;
+    if !built {
+        build()?;
+    }
     let mut steps = Vec::new();
     for of in &chosen {
         if let How::Missing(why) = &of.how {
@@ -152,44 +150,27 @@ fn run_all(plan: &Plan, names: &[String]) -> Result<bool> {
         }
         steps.extend(plan.steps(of).into_iter().map(|step| (of, step)));
     }
-    let bar = ProgressBar::new(steps.len() as u64);
-    let style = ProgressStyle::with_template("{pos}/{len} {wide_bar} {elapsed}, {eta} left  {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let (began, mut failed) = (Instant::now(), 0);
+    let (mut progress, mut failed) = (Progress::new(steps.len()), 0);
     for (of, step) in steps {
-        bar.set_message(format!("{}: {}", of.name, step.label));
-        if plan.stored(of, &step).is_none()
-            && let Err(error) = plan.run(of, &step)
-        {
+        // Other experiments may have run the same.
+        let ran = plan.stored(&step).is_none();
+        let name = format!("{}: {}", of.name, step.label);
+        if ran && let Err(error) = plan.run(&step) {
             // The others are run all the same.
-            bar.suspend(|| eprintln!("{}: {error:#}", of.name));
+            eprintln!("{name}: {error:#}");
             failed += 1;
         }
-        bar.inc(1);
+        progress.step(&name, ran);
     }
-    bar.finish_and_clear();
     for of in &chosen {
-        println!("{:24} {}", of.name, page::verdict(of, &stored(plan, of)));
+        println!("{:24} {}", of.name, verdict(plan, of));
     }
     eprintln!(
         "{:.0} s; {failed} runs failed; results are in {}",
-        began.elapsed().as_secs_f64(),
-        plan.out.display()
+        progress.seconds(),
+        plan.results.folder().display()
     );
     Ok(failed == 0)
-}
-
-/// What machine this is, as far as the system says.
-fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("a processor without a name", |name| {
-        name.trim_start_matches([' ', '\t', ':'])
-    });
-    let many = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{many} processors, {model}")
 }
 
 fn main() -> ExitCode {
@@ -198,10 +179,12 @@ fn main() -> ExitCode {
             list(&plan);
             true
         }),
-        What::Run { names, size } => size.plan().and_then(|plan| run_all(&plan, &names)),
+        What::Run { names, built, size } => {
+            size.plan().and_then(|plan| run_all(&plan, &names, built))
+        }
         What::Page { size, to } => size.plan().and_then(|plan| {
-            let html = page::page(&plan, &experiments(), &machine());
-            run::write_whole(&to, &html)?;
+            let html = page::page(&plan, &experiments());
+            write_whole(&to, &html)?;
             println!("the page is {}", to.display());
             Ok(true)
         }),
@@ -221,11 +204,12 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn plan() -> Plan {
+    fn plan(quick: bool) -> Plan {
         Plan {
             scale: 0.1,
             seconds: 1.0,
-            out: "papers.out".into(),
+            quick,
+            results: Results::new("papers.out".into()),
             scratch: "scratch".into(),
             programs: "programs".into(),
         }
@@ -237,28 +221,31 @@ mod tests {
         let names: BTreeSet<_> = all.iter().map(|of| of.name).collect();
         assert_eq!(names.len(), all.len());
         assert!(all.len() >= 60, "{}", all.len());
-        for of in &all {
-            let steps = plan().steps(of);
+        for (of, quick) in all.iter().flat_map(|of| [(of, false), (of, true)]) {
+            let steps = plan(quick).steps(of);
             let labels: BTreeSet<_> = steps.iter().map(|step| step.label.clone()).collect();
-            assert_eq!(
-                labels.len(),
-                steps.len(),
-                "{}: labels that come twice",
-                of.name
-            );
-            for claim in &of.holds {
-                assert!(
-                    labels.contains(&claim.of) && labels.contains(&claim.over),
-                    "{}: {claim:?}",
-                    of.name
-                );
+            assert_eq!(labels.len(), steps.len(), "{}: labels twice", of.name);
+            let commands: BTreeSet<_> = steps.iter().map(|step| step.command()).collect();
+            assert_eq!(commands.len(), steps.len(), "{}: commands twice", of.name);
+            if matches!(of.how, How::Engine(_)) {
+                for claim in &of.holds {
+                    let named = std::iter::once(&claim.of).chain(&claim.over);
+                    for label in named {
+                        assert!(labels.contains(label), "{}: {claim:?}", of.name);
+                    }
+                }
             }
-            assert_eq!(
-                steps.is_empty(),
-                matches!(of.how, How::Missing(_)),
-                "{}",
-                of.name
-            );
+            let missing = matches!(of.how, How::Missing(_));
+            assert_eq!(steps.is_empty(), missing, "{}", of.name);
+        }
+    }
+
+    #[test]
+    fn whatever_is_run_is_held_to_something() {
+        let shown = ["sinlk/fig1", "sinlk/fig16", "hybrid/table2"];
+        for of in experiments() {
+            let free = matches!(of.how, How::Missing(_)) || shown.contains(&of.name);
+            assert_eq!(of.holds.is_empty(), free, "{}", of.name);
         }
     }
 

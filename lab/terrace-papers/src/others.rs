@@ -1,15 +1,19 @@
 //! 2-Tree (CIDR 2023), hybrid indexes (SIGMOD 2016), SINLK, LodgeTree: their figures and tables.
 
 use crate::experiment::{Claim, Experiment, How, Metric, Part};
+use crate::held;
 
-/// What is measured by programs that print their own tables; their bars are where `bars` says.
+/// What is measured by programs of their own.
 fn by(name: &'static str, shows: &'static str, paper: &'static str, how: How) -> Experiment {
     Experiment {
         name,
         shows,
         paper,
+        holds: held::claims(name),
+        draws: held::draws(name, &how),
         how,
-        holds: Vec::new(),
+        published: Vec::new(),
+        because: None,
     }
 }
 
@@ -35,12 +39,10 @@ fn slides(
         shows,
         paper,
         how: How::Engine(parts.to_vec()),
-        holds: vec![Claim::at_least(
-            Metric::Operations,
-            "two tiers",
-            "one tier",
-            least,
-        )],
+        holds: vec![Claim::ratio(Metric::Allowed, "two tiers", "one tier").at_least(least)],
+        draws: vec![Metric::Allowed, Metric::Pages],
+        published: Vec::new(),
+        because: None,
     }
 }
 

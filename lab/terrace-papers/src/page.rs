@@ -1,174 +1,178 @@
 //! One page of everything: for each experiment what the paper found, what was measured, what holds.
 //!
-//! Invariant: every figure on it is read from the stored results; the page needs no network and no scripts.
+//! Invariant: every figure on it is read from the stored results.
 
 use std::fmt::Write as _;
 
-use crate::experiment::{Experiment, How, Metric, Outcome};
-use crate::run::{Plan, Stored};
+use serde_json::Value;
+use terrace_papers::html::{self, Bar, bars, escape, short};
+use terrace_papers::results::machine;
 
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fff; --soft: #667; --bar: #2f6fb0; --rule: #ccd; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8ea; --paper: #17181b; --soft: #99a; --bar: #6aa6e0; --rule: #334; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin-top: 2.5rem; border-top: 1px solid var(--rule); padding-top: 1rem; font-size: 1.1rem; }
-code, pre { font: 12px/1.4 ui-monospace, monospace; }
-pre { overflow-x: auto; } table { border-collapse: collapse; } td, th { padding: .15rem .6rem; text-align: left; }
-.soft { color: var(--soft); } .yes { color: #2a8a3e; } .no { color: #c0392b; }
-svg text { fill: var(--ink); font: 12px system-ui, sans-serif; } svg rect { fill: var(--bar); }
-";
+use crate::experiment::{Experiment, How, Measured, Metric, Outcome, Verdict};
+use crate::plan::Plan;
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+/// What a bar says where the pointer rests on it.
+fn note(measured: &Measured) -> String {
+    let row = &measured.row;
+    let figures = [
+        ("/ops_per_second", "operations a second"),
+        ("/page_reads_per_op", "page reads each"),
+        ("/page_writes_per_op", "page writes each"),
+        ("/latency_ns/p999", "ns at the 99.9th percentile"),
+        ("/processor_us_per_op", "µs of a processor each"),
+    ];
+    let told = figures.iter().filter_map(|(place, name)| {
+        let figure = row.pointer(place).and_then(Value::as_f64)?;
+        Some(format!("{} {name}", short(figure)))
+    });
+    let told: Vec<String> = told.collect();
+    format!("{}: {}", measured.label, told.join(", "))
 }
 
-/// A figure in few digits.
-fn short(figure: f64) -> String {
-    match figure.abs() {
-        x if x >= 100.0 => format!("{figure:.0}"),
-        x if x >= 10.0 => format!("{figure:.1}"),
-        _ => format!("{figure:.3}"),
-    }
-}
-
-/// Bars, one for each part; the value is written beside each.
-fn bars(parts: &[(String, f64)], metric: Metric) -> String {
-    const WIDTH: f64 = 760.0;
-    const LABEL: f64 = 240.0;
-    const ROW: f64 = 20.0;
-    let most = parts
+fn picture(of: &Experiment, metric: Metric, nth: usize, all: &[Measured]) -> Option<String> {
+    let other = |label: &str| {
+        let found = of.published.iter().find(|(of, _)| of == label)?;
+        (nth == 0).then_some(found.1)
+    };
+    let drawn: Vec<Bar> = all
         .iter()
-        .map(|(_, figure)| *figure)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let height = ROW * (parts.len() as f64 + 1.0);
-    let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\"><text x=\"{LABEL}\" y=\"14\">{}</text>",
-        metric.name(),
-        metric.name()
-    );
-    for (i, (label, figure)) in parts.iter().enumerate() {
-        let y = ROW * (i as f64 + 1.0);
-        let length = (WIDTH - LABEL - 90.0) * figure / most;
-        let _ = write!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><rect x=\"{LABEL}\" y=\"{}\" width=\"{length:.1}\" height=\"14\"/><text x=\"{:.1}\" y=\"{}\">{}</text>",
-            LABEL - 6.0,
-            y + 14.0,
-            escape(label),
-            y + 3.0,
-            LABEL + length + 5.0,
-            y + 14.0,
-            short(*figure)
-        );
+        .filter_map(|measured| {
+            Some(Bar {
+                label: measured.label.clone(),
+                figure: metric.of(&measured.row)?,
+                other: other(&measured.label),
+                note: note(measured),
+            })
+        })
+        .collect();
+    if drawn.is_empty() || drawn.iter().all(|bar| bar.figure == 0.0) {
+        return None;
     }
-    out + "</svg>"
-}
-
-/// What is said of an experiment in a word, and whether it was run.
-pub fn verdict(of: &Experiment, stored: &[Stored]) -> String {
-    if let How::Missing(why) = &of.how {
-        return format!("not reproduced, because {why}");
-    }
-    if stored.is_empty() {
-        return "not run yet".into();
-    }
-    if of.holds.is_empty() {
-        return "measured; what it is held to, and what came of it, is in docs/mem.md, docs/place.md, docs/pm.md".into();
-    }
-    let report = |label: &str| {
-        let found = stored.iter().find(|stored| stored.label == label)?;
-        found.report.clone()
+    let heading = match drawn.iter().any(|bar| bar.other.is_some()) {
+        true => format!("{}; below in grey the paper's", metric.name()),
+        false => metric.name().into(),
     };
-    let outcomes: Vec<Outcome> = of.holds.iter().map(|claim| claim.check(report)).collect();
-    let holds = |outcome: &Outcome| matches!(outcome, Outcome::Holds(_));
-    if outcomes.iter().all(holds) {
-        "reproduced".into()
-    } else if outcomes.contains(&Outcome::Unknown) {
-        "not run whole yet".into()
-    } else {
-        "not reproduced".into()
+    Some(bars(&heading, &drawn))
+}
+
+/// A class for how good it is.
+fn class(good: Option<bool>) -> &'static str {
+    match good {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "soft",
     }
 }
 
-fn section(of: &Experiment, stored: &[Stored], commands: &[String]) -> String {
+/// Bars beyond which a picture is folded.
+const MANY: usize = 24;
+
+fn section(of: &Experiment, plan: &Plan) -> String {
+    let (all, whole) = plan.measured(of);
+    let verdict = Verdict::of(of, whole, &all);
     let mut out = format!(
-        "<h2 id=\"{0}\">{0}</h2><p>{1}.</p>",
+        "<section id=\"{0}\"><h2><a href=\"#{0}\">{0}</a></h2><p>{1}.</p><p class=\"soft\">The paper: {2}.</p><p class=\"{3}\"><b>{4}</b></p>",
         of.name,
-        escape(of.shows)
+        escape(of.shows),
+        escape(of.paper),
+        class(verdict.word().1),
+        escape(&verdict.text())
     );
-    let _ = write!(
-        out,
-        "<p class=\"soft\">The paper: {}.</p>",
-        escape(of.paper)
-    );
-    let _ = write!(out, "<p><b>{}</b></p>", escape(&verdict(of, stored)));
-    let report = |label: &str| {
-        let found = stored.iter().find(|stored| stored.label == label)?;
-        found.report.clone()
-    };
-    for claim in &of.holds {
-        let (class, text) = match claim.check(report) {
-            Outcome::Holds(ratio) => ("yes", format!("it is {}", short(ratio))),
-            Outcome::Fails(ratio) => ("no", format!("it is {}", short(ratio))),
-            Outcome::Unknown => ("soft", "not measured".into()),
-        };
-        let _ = write!(
-            out,
-            "<p class=\"{class}\">{}: {text}</p>",
-            escape(&claim.text())
-        );
+    if !of.holds.is_empty() && matches!(of.how, How::Missing(_)) {
+        return out + "</section>";
     }
-    for metric in [Metric::Operations, Metric::Pages, Metric::Written] {
-        let parts: Vec<(String, f64)> = stored
-            .iter()
-            .filter_map(|stored| Some((stored.label.clone(), metric.of(stored.report.as_ref()?)?)))
-            .collect();
-        if !parts.is_empty() {
-            out += &bars(&parts, metric);
+    let claims = of.holds.iter().map(|claim| {
+        let outcome = claim.check(&all);
+        let good = match outcome {
+            Outcome::Holds(_) | Outcome::Beyond(_) => Some(true),
+            Outcome::Fails(_) => Some(false),
+            Outcome::Unknown => None,
+        };
+        format!(
+            "<li class=\"{}\">{}</li>",
+            class(good),
+            escape(&claim.text(outcome))
+        )
+    });
+    let claims: String = claims.collect();
+    if !claims.is_empty() {
+        let _ = write!(out, "<ul>{claims}</ul>");
+    }
+    let drawn = of.draws.iter().enumerate();
+    let pictures: String = drawn
+        .filter_map(|(nth, metric)| picture(of, *metric, nth, &all))
+        .collect();
+    match all.len() > MANY && !pictures.is_empty() {
+        true => {
+            let _ = write!(
+                out,
+                "<details><summary>{} bars</summary>{pictures}</details>",
+                all.len()
+            );
+        }
+        false => out += &pictures,
+    }
+    let steps = plan.steps(of);
+    for stored in steps.iter().filter_map(|step| plan.stored(step)) {
+        if !stored.text.is_empty() {
+            let text = escape(stored.text.trim());
+            let _ = write!(
+                out,
+                "<details><summary>What it prints</summary><pre>{text}</pre></details>"
+            );
         }
     }
-    for text in stored.iter().filter_map(|stored| stored.text.as_ref()) {
-        let _ = write!(out, "<pre>{}</pre>", escape(text));
-    }
+    let commands: Vec<String> = steps.iter().map(|step| step.command()).collect();
     if !commands.is_empty() {
         let _ = write!(
             out,
-            "<details><summary>{} commands</summary><pre>{}</pre></details>",
-            commands.len(),
+            "<details><summary>{}</summary><pre>{}</pre></details>",
+            match commands.len() {
+                1 => "The command".into(),
+                n => format!("{n} commands"),
+            },
             escape(&commands.join("\n"))
         );
     }
-    out
+    out + "</section>\n"
 }
 
 /// The page.
-pub fn page(plan: &Plan, all: &[Experiment], machine: &str) -> String {
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>The papers' experiments in Terrace</title><style>{STYLE}</style><h1>The papers' experiments in Terrace</h1><p class=\"soft\">{} of the full size; a device of 20,000 pages a second; {}.</p><table><tr><th>experiment<th>what it shows<th>verdict</tr>",
+pub fn page(plan: &Plan, all: &[Experiment]) -> String {
+    let below = format!(
+        "{} of ten million records of 128 bytes, {} s measured in each run, on a device of 20,000 pages of 16 KiB a second; {}. Whether something is reproduced is computed from what was measured, and from what does not depend on the machine or on what else it does: pages, bytes, and the time of processors; operations a second are those that the device and two processors have time for.",
         plan.scale,
-        escape(machine)
+        plan.seconds,
+        machine()
     );
-    let mut sections = String::new();
+    let (mut rows, mut sections) = (String::new(), String::new());
+    let mut counts: Vec<(&'static str, usize)> = Vec::new();
     for of in all {
-        let steps = plan.steps(of);
-        let stored: Vec<Stored> = steps
-            .iter()
-            .filter_map(|step| plan.stored(of, step))
-            .collect();
-        let commands: Vec<String> = steps.iter().map(|step| step.command()).collect();
+        let (measured, whole) = plan.measured(of);
+        let (word, good) = Verdict::of(of, whole, &measured).word();
+        match counts.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((word, 1)),
+        }
         let _ = write!(
-            out,
-            "<tr><td><a href=\"#{0}\">{0}</a><td>{1}<td>{2}</tr>",
+            rows,
+            "<tr><td><a href=\"#{0}\">{0}</a></td><td>{1}</td><td class=\"{2}\">{word}</td></tr>",
             of.name,
             escape(of.shows),
-            escape(&verdict(of, &stored))
+            class(good)
         );
-        sections += &section(of, &stored, &commands);
+        sections += &section(of, plan);
     }
-    out + "</table>" + &sections + "</html>\n"
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let rest = format!(
+        "<p><b>{} experiments: {}.</b></p><div class=\"wide\"><table><tr><th>experiment</th><th>what it shows</th><th>verdict</th></tr>{rows}</table></div>\n{sections}",
+        all.len(),
+        counts.join(", ")
+    );
+    html::page("The papers' experiments in Terrace", &below, &rest)
 }
 
 #[cfg(test)]
@@ -176,6 +180,9 @@ mod tests {
     use super::*;
     use crate::experiment::{Claim, Part};
     use serde_json::json;
+    use terrace_papers::results::{Results, Stored};
+
+    const OPERATIONS: Metric = Metric::At("/ops_per_second", "operations a second");
 
     #[test]
     fn the_page_says_what_the_results_say() {
@@ -183,25 +190,64 @@ mod tests {
             name: "tiered/fig0",
             shows: "A & b",
             paper: "twice",
-            how: How::Engine(vec![Part::new("two", 0.5, ""), Part::new("one", 0.5, "")]),
-            holds: vec![Claim::at_least(Metric::Operations, "two", "one", 1.5)],
+            how: How::Engine(vec![Part::new("two", 0.5, ""), Part::new("one", 0.6, "")]),
+            holds: vec![
+                Claim::ratio(OPERATIONS, "two", "one")
+                    .at_least(1.5)
+                    .paper(9.0),
+            ],
+            draws: vec![OPERATIONS],
+            published: vec![("two".into(), 777.0)],
+            because: None,
         };
-        let result = |label: &str, ops: f64| Stored {
-            command: "c".into(),
-            label: label.into(),
-            report: Some(json!({"ops_per_second": ops})),
-            text: None,
+        let folder =
+            std::env::temp_dir().join(format!("terrace-papers-page-{}", std::process::id()));
+        let plan = Plan {
+            scale: 0.1,
+            seconds: 1.0,
+            quick: false,
+            results: Results::new(folder.clone()),
+            scratch: "scratch".into(),
+            programs: "programs".into(),
         };
-        let both = [result("two", 4321.0), result("one", 1234.0)];
-        assert_eq!(verdict(&of, &both), "reproduced");
-        let html = section(&of, &both, &["terrace bench".into()]);
-        assert!(html.contains(">4321<") && html.contains(">1234<") && html.contains("it is 3.502"));
-        assert!(html.contains("A &amp; b"));
-        assert_eq!(
-            verdict(&of, &[result("two", 1.0), result("one", 1.0)]),
-            "not reproduced"
-        );
-        assert_eq!(verdict(&of, &both[..1]), "not run whole yet");
-        assert_eq!(verdict(&of, &[]), "not run yet");
+        let verdict = || {
+            let (all, whole) = plan.measured(&of);
+            Verdict::of(&of, whole, &all).text()
+        };
+        assert_eq!(verdict(), "not run yet");
+        let steps = plan.steps(&of);
+        let keep = |nth: usize, ops: f64| {
+            let stored = Stored {
+                command: steps[nth].command(),
+                took: 1.0,
+                rows: vec![json!({"ops_per_second": ops, "page_reads_per_op": 0.125})],
+                text: String::new(),
+            };
+            plan.results.keep(&stored).unwrap();
+        };
+        keep(0, 4321.0);
+        assert_eq!(verdict(), "not run yet");
+        keep(1, 1234.0);
+        assert_eq!(verdict(), "reproduced");
+        // Every figure of the results, the ratio computed from them, the paper's beside it.
+        let html = page(&plan, std::slice::from_ref(&of));
+        for text in [
+            ">4321<",
+            ">1234<",
+            ">777<",
+            "3.50 here",
+            "9.00 in the paper",
+            "A &amp; b",
+        ] {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert!(html.contains("page reads each") && html.contains("1 reproduced"));
+        for foreign in ["<script", "http://", "https://", "<link", "@import"] {
+            assert!(!html.contains(foreign), "{foreign}");
+        }
+        keep(0, 1235.0);
+        let html = page(&plan, std::slice::from_ref(&of));
+        assert!(html.contains("1 not reproduced") && html.contains("1.00 here"));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -28,7 +28,7 @@ pub mod timed;
 pub use key_range::KeyRange;
 pub use limits::{is_refused, too_long};
 
-use crate::paced::PacedDisk;
+use crate::paced::{PacedDisk, Pacing};
 use crate::place::Place;
 use crate::progress::Late;
 
@@ -41,7 +41,7 @@ pub fn store_options(memory: u64) -> terrace::Options {
 pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// How to open a database.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The memory for everything.
     pub memory: u64,
@@ -64,7 +64,7 @@ pub struct Settings {
     /// Whether others may ask for figures while it is open.
     pub control: bool,
     /// The device that its disk is to be as fast as; as fast as it is, if none.
-    pub device: Option<Device>,
+    pub device: Option<(Device, Pacing)>,
 }
 
 /// What a structure is, or is to be.
@@ -195,8 +195,10 @@ impl Db {
             options = options.replay_progress(move |progress| bar.show(progress));
         }
         let place = Place::open(path, settings.create)?;
-        let disk: Arc<dyn Disk> = match settings.device {
-            Some(device) => Arc::new(PacedDisk::new(place.disk(), device)),
+        let disk: Arc<dyn Disk> = match &settings.device {
+            Some((device, pacing)) => {
+                Arc::new(PacedDisk::new(place.disk(), *device, pacing.clone()))
+            }
             None => place.disk(),
         };
         let opened = terrace::Database::open_on(disk, options);

@@ -5,12 +5,28 @@
 //! on: that books the device's time without a wait, and a sync waits.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terrace::{Disk, DiskFile};
 use terrace_bench::device::{Device, Queue};
+
+/// Whether such a disk takes its time, or is as fast as the one below; all clones say the same.
+#[derive(Clone, Debug)]
+pub struct Pacing(Arc<AtomicBool>);
+
+impl Pacing {
+    /// It does.
+    pub fn on() -> Pacing {
+        Pacing(Arc::new(AtomicBool::new(true)))
+    }
+
+    /// From now on it does, or does not.
+    pub fn set(&self, on: bool) {
+        self.0.store(on, Ordering::Relaxed);
+    }
+}
 
 /// See the module's text.
 pub struct PacedDisk {
@@ -23,6 +39,7 @@ struct Clock {
     device: Device,
     began: Instant,
     queue: Mutex<Queue>,
+    pacing: Pacing,
 }
 
 impl Clock {
@@ -33,6 +50,9 @@ impl Clock {
 
     /// Books a request; when it is done.
     fn book(&self, bytes: u64) -> Duration {
+        if !self.pacing.0.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
         self.with(|queue, now| queue.take(self.device, now, bytes))
     }
 
@@ -46,7 +66,7 @@ impl Clock {
 
 impl PacedDisk {
     /// The disk below, as slow as the device.
-    pub fn new(below: Arc<dyn Disk>, device: Device) -> PacedDisk {
+    pub fn new(below: Arc<dyn Disk>, device: Device, pacing: Pacing) -> PacedDisk {
         sleep_precisely();
         PacedDisk {
             below,
@@ -54,6 +74,7 @@ impl PacedDisk {
                 device,
                 began: Instant::now(),
                 queue: Mutex::default(),
+                pacing,
             }),
         }
     }
@@ -191,10 +212,12 @@ impl DiskFile for PacedFile {
     fn sync(&self) -> io::Result<()> {
         self.below.sync()?;
         self.hand_on(u64::MAX);
-        let done = self
-            .clock
-            .with(|queue, now| queue.flush(self.clock.device, now));
-        self.clock.wait_until(done);
+        if self.clock.pacing.0.load(Ordering::Relaxed) {
+            let done = self
+                .clock
+                .with(|queue, now| queue.flush(self.clock.device, now));
+            self.clock.wait_until(done);
+        }
         Ok(())
     }
 
@@ -226,7 +249,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("terrace-paced-{}", std::process::id()));
         let below = FileDisk::open_or_create(&folder, DirectIo::Off).expect("a folder to test in");
         let device = Device::new(250, Duration::ZERO).expect("a slow one");
-        let disk = PacedDisk::new(Arc::new(below), device);
+        let pacing = Pacing::on();
+        let disk = PacedDisk::new(Arc::new(below), device, pacing.clone());
         // All that is booked is in the past or the near future, so only differences from one moment to the
         // next are compared, by a queue that stands still.
         let still = |ask: &dyn Fn()| {
@@ -247,6 +271,10 @@ mod tests {
         assert!(still(&|| disk.sync_directory().expect("a sync")) >= 1);
         file.read_at(&mut back, 0).expect("what was written");
         assert_eq!(back, [7; 8192]);
+        pacing.set(false);
+        assert_eq!(still(&|| disk.sync_directory().expect("a sync")), 0);
+        pacing.set(true);
+        assert!(still(&|| disk.sync_directory().expect("a sync")) >= 1);
         assert_eq!(disk.list().expect("a list"), ["log"]);
         disk.delete("log").expect("it is there");
         drop((file, disk));

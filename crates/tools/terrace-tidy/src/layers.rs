@@ -68,6 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("terrace-mem-bench", &["terrace-mem", "terrace-place-bench"]),
     ("oltp", &["terrace", "terrace-bench"]),
     ("terrace-papers", &[]),
+    ("peers", &["terrace-bench", "terrace-papers"]),
     ("terrace-place", &[]),
     ("terrace-place-bench", &["terrace-mem", "terrace-place"]),
     ("terrace-tidy", &[]),

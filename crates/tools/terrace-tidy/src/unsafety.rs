@@ -130,6 +130,14 @@ const ALLOWED: &[(&str, &str)] = &[
         "the function table of the JVM, for the binding of Java",
     ),
     (
+        "lab/peers/src/stores/lmdb.rs",
+        "a file that is mapped, by LMDB's own functions",
+    ),
+    (
+        "lab/peers/src/stores/rocksdb.rs",
+        "the C interface of RocksDB",
+    ),
+    (
         "lab/terrace-mem-bench/src/alloc.rs",
         "an allocator that counts",
     ),

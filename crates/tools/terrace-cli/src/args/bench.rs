@@ -107,6 +107,24 @@ impl HashesName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CacheName {
+    /// The record used least recently goes
+    Lru,
+    /// One that a hand finds unused, a clean one if there is one near
+    Treeline,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum DeviceFrom {
+    /// From the beginning
+    Load,
+    /// When all is loaded
+    Warmup,
+    /// When it has warmed up
+    Measure,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogMode {
     /// A synced log record before every acknowledgement
     Sync,
@@ -169,9 +187,11 @@ pub struct BenchArgs {
     pub tiers: u8,
 
     /// Instead of tiers, the record cache that applications build: nine tenths of the memory for the
-    /// records used last, written back when they go, in front of a structure with one tier
-    #[arg(long, conflicts_with = "unclean")]
-    pub record_cache: bool,
+    /// records used last, written back when they go, in front of a structure with one tier; with
+    /// =treeline all but 2 MiB, and which of them goes is decided as in TreeLine
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with = "unclean")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "lru")]
+    pub record_cache: Option<CacheName>,
 
     /// Which records move between the tiers, and when
     #[arg(long, value_enum, value_name = "NAME", default_value = "default")]
@@ -212,6 +232,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 30.0)]
     pub seconds: f64,
 
+    /// With --workload shift: how often the hot set moves in that time, at most 2
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub moves: usize,
+
     /// Warm up for so many seconds, instead of until page reads per operation are steady
     #[arg(long, value_name = "SECONDS")]
     pub warmup: Option<f64>,
@@ -241,6 +265,16 @@ pub struct BenchArgs {
         requires = "device_iops"
     )]
     pub device_latency: u64,
+
+    /// From when on the disk is that slow: where only the measuring counts, loading and warming up need not wait
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "load",
+        requires = "device_iops"
+    )]
+    pub device_from: DeviceFrom,
 
     /// In which order records are loaded
     #[arg(long, value_enum, default_value = "random")]

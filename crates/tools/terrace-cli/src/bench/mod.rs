@@ -12,18 +12,24 @@ use std::time::Duration;
 use terrace_bench::buckets::Bars;
 use terrace_bench::numbers::{bytes, count, ratio};
 use terrace_bench::plot::{Curve, course};
+use terrace_bench::record_cache::Eviction;
 use terrace_bench::{Event, Part, Prepared, RecordCache, Report, Target};
 
-use crate::args::{BenchArgs, HashesName, KindName, LogMode, SweepName, WorkloadName};
+use crate::args::{
+    BenchArgs, CacheName, DeviceFrom, HashesName, KindName, LogMode, SweepName, WorkloadName,
+};
 use crate::engine::{Db, Durability, Policy, Settings, TreeSettings};
 use crate::output::print;
+use crate::paced::Pacing;
 use crate::progress;
 use crate::watch;
 use plan::{STRUCTURE, device, plan, policy, sweep, tiers};
 use target::TreeTarget;
 
-/// Least memory with a record cache: a tenth of it must do for the database.
-const LEAST_CACHED: u64 = 20 << 20;
+/// Least memory of a database behind a record cache.
+const LEAST_BEHIND: u64 = 2 << 20;
+/// Least memory with a record cache.
+const LEAST_CACHED: u64 = 2 * LEAST_BEHIND;
 
 /// `terrace bench`
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
@@ -70,16 +76,13 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.workload == WorkloadName::Replay {
         return replay::run(args);
     }
-    if args.record_cache && args.open.memory.0 < LEAST_CACHED {
+    if args.record_cache.is_some() && args.open.memory.0 < LEAST_CACHED {
         bail!(
             "a record cache needs a memory of at least {}",
             bytes(LEAST_CACHED)
         );
     }
     let scans = matches!(args.workload, WorkloadName::E | WorkloadName::Scan);
-    if scans && args.record_cache {
-        bail!("a record cache keeps no order of keys: workloads e and scan do without it");
-    }
     if scans && args.structure == KindName::Hash {
         let kind = args.structure.kind();
         bail!("a {kind} keeps no order of keys: workloads e and scan need a tree or a table");
@@ -108,8 +111,9 @@ fn one(args: &BenchArgs) -> Result<Report> {
     let is_there = path.exists();
     // Everything that needs memory of its own is done before the database is opened.
     let prepared = Prepared::new(plan(args)?)?;
+    let pacing = Pacing::on();
     let settings = Settings {
-        memory: if args.record_cache {
+        memory: if args.record_cache.is_some() {
             args.open.memory.0 - cache_bytes(args)
         } else {
             args.open.memory.0
@@ -123,9 +127,9 @@ fn one(args: &BenchArgs) -> Result<Report> {
         bilsm: paper::policy(args),
         progress: !args.json,
         control: true,
-        device: device(args)?,
+        device: device(args)?.map(|device| (device, pacing.clone())),
     };
-    let result = measure(args, &prepared, &settings);
+    let result = measure(args, &prepared, &settings, &pacing);
     if args.remove && !is_there && path.exists() {
         std::fs::remove_dir_all(path)
             .with_context(|| format!("cannot delete {}; delete it by hand", path.display()))?;
@@ -133,7 +137,12 @@ fn one(args: &BenchArgs) -> Result<Report> {
     result
 }
 
-fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result<Report> {
+fn measure(
+    args: &BenchArgs,
+    prepared: &Prepared,
+    settings: &Settings,
+    pacing: &Pacing,
+) -> Result<Report> {
     let db = Db::open(&args.open.db, settings)?;
     let wanted = TreeSettings {
         kind: args.structure.kind(),
@@ -161,16 +170,20 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
     let page = args.http.map(|http| watch::page(&db, &args.open.db, http));
     let page = page.transpose()?;
     let target = TreeTarget::new(&db, &tree, durability);
-    if args.record_cache {
-        let cached = RecordCache::new(target, cache_bytes(args));
-        let report = run_on(args, prepared, &cached)?;
+    if let Some(name) = args.record_cache {
+        let eviction = match name {
+            CacheName::Lru => Eviction::Lru,
+            CacheName::Treeline => Eviction::Clock,
+        };
+        let cached = RecordCache::new(target, cache_bytes(args), eviction);
+        let report = run_on(args, prepared, &cached, pacing)?;
         // What was changed in the cache alone is to be there for --skip-load.
         cached.settle().map_err(|e| anyhow::anyhow!("{e}"))?;
         drop(page);
         db.close()?;
         return Ok(report);
     }
-    let report = run_on(args, prepared, &target)?;
+    let report = run_on(args, prepared, &target, pacing)?;
     if args.unclean {
         replay::wait_for_the_end(&report)?;
     }
@@ -179,22 +192,49 @@ fn measure(args: &BenchArgs, prepared: &Prepared, settings: &Settings) -> Result
     Ok(report)
 }
 
-/// What a record cache takes of the memory: nine tenths, as in the paper; the store needs pages to
-/// read and write through.
+/// What a record cache takes of the memory: nine tenths, as in the paper, or all, as TreeLine does; the
+/// store needs pages to read and write through.
 fn cache_bytes(args: &BenchArgs) -> u64 {
-    args.open.memory.0 / 10 * 9
+    let memory = args.open.memory.0;
+    let most = memory.saturating_sub(LEAST_BEHIND);
+    match args.record_cache {
+        Some(CacheName::Treeline) => most,
+        _ => most.min(memory / 10 * 9),
+    }
 }
 
-fn run_on(args: &BenchArgs, prepared: &Prepared, target: &impl Target) -> Result<Report> {
+fn run_on(
+    args: &BenchArgs,
+    prepared: &Prepared,
+    target: &impl Target,
+    pacing: &Pacing,
+) -> Result<Report> {
     let mut bar = Bar {
         quiet: args.json,
         bar: ProgressBar::hidden(),
     };
-    Ok(prepared.run(target, &mut |event| bar.show(event))?)
+    let report = prepared.run(target, &mut |event| {
+        if let Event::Begin { part, .. } = event {
+            pacing.set(args.device_from <= DeviceFrom::of(part));
+        }
+        bar.show(event);
+    });
+    Ok(report?)
+}
+
+impl DeviceFrom {
+    /// When a part of a run begins.
+    fn of(part: Part) -> DeviceFrom {
+        match part {
+            Part::Load => DeviceFrom::Load,
+            Part::Warmup => DeviceFrom::Warmup,
+            Part::Measure | Part::Moved => DeviceFrom::Measure,
+        }
+    }
 }
 
 fn plot(args: &BenchArgs, report: &Report, file: &std::path::Path) -> Result<()> {
-    let label = if args.record_cache {
+    let label = if args.record_cache.is_some() {
         "record cache"
     } else if args.tiers == 1 {
         "one tier"

@@ -29,7 +29,7 @@ pub fn check(args: &BenchArgs) -> Result<()> {
     } else {
         "--promote"
     };
-    if args.structure != KindName::Lsm || args.tiers == 1 || args.record_cache {
+    if args.structure != KindName::Lsm || args.tiers == 1 || args.record_cache.is_some() {
         bail!(
             "only an LSM-tree with two tiers has the paper's policy for LSM-trees: {option} needs \
              --structure lsm --tiers 2"

@@ -7,8 +7,8 @@ use terrace_bench::{Distribution, KeyLayout, Load, Plan, StoreLabels, Warmup, Wo
 
 use super::paper;
 use crate::args::{
-    BenchArgs, DistributionName, HashesName, KeyLayoutName, LoadOrder, PolicyName, SweepName,
-    WorkloadName,
+    BenchArgs, CacheName, DistributionName, HashesName, KeyLayoutName, LoadOrder, PolicyName,
+    SweepName, WorkloadName,
 };
 use crate::engine::{Policy, SweepOrder};
 
@@ -47,6 +47,7 @@ pub(super) fn plan(args: &BenchArgs) -> Result<Plan> {
     };
     plan.threads = args.threads;
     plan.duration = seconds("--seconds", args.seconds)?;
+    plan.moves = args.moves;
     plan.warmup = match args.warmup {
         Some(time) => Warmup::Fixed(seconds("--warmup", time)?),
         None => Warmup::Steady {
@@ -97,7 +98,11 @@ pub(super) fn device(args: &BenchArgs) -> Result<Option<Device>> {
 
 /// Behind a record cache is the plain structure.
 pub(super) fn tiers(args: &BenchArgs) -> u8 {
-    if args.record_cache { 1 } else { args.tiers }
+    if args.record_cache.is_some() {
+        1
+    } else {
+        args.tiers
+    }
 }
 
 /// The policy of this name.
@@ -120,8 +125,11 @@ pub(super) fn sweep(name: SweepName) -> SweepOrder {
 pub(super) fn policy_label(args: &BenchArgs) -> String {
     if let Some(label) = paper::label(args) {
         label
-    } else if args.record_cache {
-        "record cache".into()
+    } else if let Some(name) = args.record_cache {
+        match name {
+            CacheName::Lru => "record cache".into(),
+            CacheName::Treeline => "record cache as in TreeLine".into(),
+        }
     } else if args.sweep == SweepName::Heap {
         format!("{}, a heap above, swept in heap order", args.policy.name())
     } else if args.exclusive {

@@ -12,6 +12,7 @@ use super::plan::{STRUCTURE, device, plan, policy_label, sweep};
 use crate::args::{BenchArgs, KeyLayoutName, LoadOrder, LogMode};
 use crate::engine::{Db, Settings};
 use crate::output::{print, stdout};
+use crate::paced::Pacing;
 use crate::progress;
 
 /// The log may grow so far, if nothing else is said: no checkpoint shortens what is replayed.
@@ -25,7 +26,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     if args.skip_load {
         bail!("the workload replay loads by itself: leave --skip-load out");
     }
-    if args.record_cache {
+    if args.record_cache.is_some() {
         bail!(
             "what a killed process had in its record cache is in no log: the workload replay does \
              without --record-cache"
@@ -60,7 +61,7 @@ fn measure(args: &BenchArgs) -> Result<Value> {
         log_limit: Some(log_limit(args)),
         sweep: sweep(args.sweep),
         pessimistic: args.pessimistic_locks,
-        device: device(args)?,
+        device: device(args)?.map(|device| (device, Pacing::on())),
         ..Settings::default()
     };
     let peak_is_from_open = resident::reset_peak();

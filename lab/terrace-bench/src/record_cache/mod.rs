@@ -1,23 +1,44 @@
-//! A record cache over a store, as the baseline that applications build for themselves: eager, least
-//! recently used, written back ("Tiered-Indexing", section 7.1).
+//! A record cache over a store, as the baseline that applications build for themselves: eager and
+//! written back ("Tiered-Indexing", section 7.1), the least recently used record going first, or by use
+//! counts and a hand as in TreeLine (the same section; one write for each dirty record that goes).
 //!
 //! Every record that is read or written is cached, and goes by age; a changed one is written to the
 //! store when it goes. The cache is divided by keys into shards with a lock each, which is held while
-//! the store is asked, so that no reader brings an old value back.
+//! the store is asked, so that no reader brings an old value back. Scans read the store, and what it
+//! lacks from the cache.
+//!
+//! Invariant: `dirty` has the key of every record that the store lacks.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod shelf;
 
-use lru::LruCache;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use shelf::Shelf;
 
 use crate::records::KEY_BYTES;
 use crate::target::{Counters, Target, TargetError, TargetResult};
 
 /// Shards: many more than threads, so that two rarely want the same one.
 const SHARDS: usize = 256;
-/// Bytes that a record takes beside its key and value: an entry of the list with two links, length
-/// and address of the value (64 bytes with the allocator's own, less the key), the allocator's share
-/// of the value, and two words in a hash table that is two thirds full.
-const ENTRY_BYTES: usize = 90;
+/// Bytes that a record takes beside its key and value where it is in a list: an entry with two links,
+/// length and address of the value (64 bytes with the allocator's own, less the key), the allocator's
+/// share of the value, and two words in a hash table that is two thirds full.
+const LISTED_BYTES: usize = 90;
+/// The same without links; the paper measured as many in TreeLine.
+const CLOCKED_BYTES: usize = 56;
+/// Bytes of a key in the order of those that are dirty.
+const DIRTY_BYTES: usize = 14;
+
+/// Which record goes when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The one used least recently.
+    Lru,
+    /// One that a hand finds unused, a clean one if there is one near, as in TreeLine.
+    Clock,
+}
 
 type Key = [u8; KEY_BYTES as usize];
 
@@ -34,7 +55,7 @@ struct Figures {
 }
 
 struct Shard {
-    records: LruCache<Key, Record>,
+    records: Shelf,
     bytes: usize,
     figures: Figures,
 }
@@ -44,19 +65,16 @@ pub struct RecordCache<T> {
     store: T,
     shards: Vec<Mutex<Shard>>,
     shard_bytes: usize,
-}
-
-fn bytes_of(value: &[u8]) -> usize {
-    KEY_BYTES as usize + value.len() + ENTRY_BYTES
+    entry_bytes: usize,
+    dirty: RwLock<BTreeSet<Key>>,
 }
 
 impl<T: Target> RecordCache<T> {
     /// A cache of about `bytes` bytes in front of `store`, which should have been given that much less.
-    pub fn new(store: T, bytes: u64) -> Self {
+    pub fn new(store: T, bytes: u64, eviction: Eviction) -> Self {
         let shard = || {
             Mutex::new(Shard {
-                // Bounded by bytes, not by records.
-                records: LruCache::unbounded(),
+                records: Shelf::new(eviction),
                 bytes: 0,
                 figures: Figures::default(),
             })
@@ -65,7 +83,25 @@ impl<T: Target> RecordCache<T> {
             store,
             shards: (0..SHARDS).map(|_| shard()).collect(),
             shard_bytes: usize::try_from(bytes).unwrap_or(usize::MAX) / SHARDS,
+            entry_bytes: match eviction {
+                Eviction::Lru => LISTED_BYTES,
+                Eviction::Clock => CLOCKED_BYTES,
+            },
+            dirty: RwLock::default(),
         }
+    }
+
+    fn bytes_of(&self, record: &Record) -> usize {
+        let order = if record.dirty { DIRTY_BYTES } else { 0 };
+        KEY_BYTES as usize + record.value.len() + self.entry_bytes + order
+    }
+
+    fn is_dirty(&self, key: &Key, dirty: bool) {
+        let mut keys = self.dirty.write().unwrap_or_else(PoisonError::into_inner);
+        match dirty {
+            true => keys.insert(*key),
+            false => keys.remove(key),
+        };
     }
 
     fn shard(&self, key: &[u8]) -> TargetResult<(Key, MutexGuard<'_, Shard>)> {
@@ -87,22 +123,29 @@ impl<T: Target> RecordCache<T> {
             value: value.into(),
             dirty,
         };
-        shard.bytes += bytes_of(value);
-        if let Some(old) = shard.records.put(key, record) {
-            shard.bytes -= bytes_of(&old.value);
+        shard.bytes += self.bytes_of(&record);
+        let old = shard.records.put(key, record);
+        if let Some(old) = &old {
+            shard.bytes -= self.bytes_of(old);
+        }
+        if dirty && !old.is_some_and(|old| old.dirty) {
+            self.is_dirty(&key, true);
         }
         // Not the one just put in, however large it is: it was asked for.
-        while shard.bytes > self.shard_bytes && shard.records.len() > 1 {
-            let Some((key, old)) = shard.records.peek_lru() else {
-                break;
-            };
-            if old.dirty {
+        while shard.bytes > self.shard_bytes
+            && let Some(goes) = shard.records.victim(&key)
+        {
+            if let Some(old) = shard.records.peek(&goes)
+                && old.dirty
+            {
                 // Before it goes: the store may refuse it, and the cache has the only copy.
-                self.store.put(key, &old.value)?;
+                self.store.put(&goes, &old.value)?;
+                self.is_dirty(&goes, false);
             }
-            shard.bytes -= bytes_of(&old.value);
-            shard.figures.evictions += 1;
-            shard.records.pop_lru();
+            if let Some(old) = shard.records.remove(&goes) {
+                shard.bytes -= self.bytes_of(&old);
+                shard.figures.evictions += 1;
+            }
         }
         Ok(())
     }
@@ -126,12 +169,17 @@ impl<T: Target> RecordCache<T> {
     fn flush(&self) -> TargetResult<()> {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            for (key, record) in shard.records.iter_mut() {
+            let shard = &mut *shard;
+            let bytes = &mut shard.bytes;
+            shard.records.each(|key, record| {
                 if record.dirty {
                     self.store.put(key, &record.value)?;
                     record.dirty = false;
+                    *bytes -= DIRTY_BYTES;
+                    self.is_dirty(key, false);
                 }
-            }
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -181,15 +229,46 @@ impl<T: Target> Target for RecordCache<T> {
         Ok(found)
     }
 
-    /// The cache keeps no order: everything goes to the store first.
+    /// What is dirty is taken from the cache before the store is read: what leaves it meanwhile is there then.
     fn scan(
         &self,
         from: &[u8],
         limit: usize,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> TargetResult<()> {
-        self.flush()?;
-        self.store.scan(from, limit, visit)
+        let keys: Vec<Key> = {
+            let dirty = self.dirty.read().unwrap_or_else(PoisonError::into_inner);
+            let from = (Bound::Included(from), Bound::Unbounded);
+            dirty.range::<[u8], _>(from).take(limit).copied().collect()
+        };
+        let mut lacking = Vec::with_capacity(keys.len());
+        for key in keys {
+            let (key, shard) = self.shard(&key)?;
+            if let Some(record) = shard.records.peek(&key).filter(|record| record.dirty) {
+                lacking.push((key, record.value.clone()));
+            }
+        }
+        let mut lacking = lacking.iter().peekable();
+        let mut left = limit;
+        self.store.scan(from, limit, &mut |key, value| {
+            while let Some((ours, newer)) = lacking.next_if(|(ours, _)| ours[..] < *key) {
+                if left > 0 {
+                    left -= 1;
+                    visit(ours, newer);
+                }
+            }
+            if left > 0 {
+                left -= 1;
+                match lacking.next_if(|(ours, _)| ours[..] == *key) {
+                    Some((ours, newer)) => visit(ours, newer),
+                    None => visit(key, value),
+                }
+            }
+        })?;
+        for (ours, newer) in lacking.take(left) {
+            visit(ours, newer);
+        }
+        Ok(())
     }
 
     fn visit_all(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> TargetResult<bool> {

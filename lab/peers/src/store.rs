@@ -1,0 +1,155 @@
+//! What a store must offer to be measured here, and how that becomes a target of `terrace-bench`.
+//!
+//! Invariant: what is not the store's own is the same for all: where bytes, files and time are read from, and
+//! that a read-modify-write is atomic.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use terrace_bench::{Counters, Target, TargetResult, resident};
+
+/// How a store is opened.
+pub struct Opening<'a> {
+    /// An empty folder.
+    pub folder: &'a Path,
+    /// The bytes of memory that it is given.
+    pub memory: u64,
+    /// Keys and values that are loaded, in bytes.
+    pub data: u64,
+    /// Threads that use it.
+    pub threads: usize,
+}
+
+/// A store; every method may be called by many threads at once. A put that has returned survives the end of the
+/// process where the store has a log.
+pub trait Store: Sync {
+    /// Reads the value of a key into `out`, which is empty; whether there is one.
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool>;
+
+    /// Writes a value.
+    fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()>;
+
+    /// Visits up to `limit` records in the order of keys, the first at `from` or behind it.
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> TargetResult<()>;
+
+    /// Brings what was loaded to its final place, as far as the store does that when it is asked.
+    fn settle(&self) -> TargetResult<()> {
+        Ok(())
+    }
+}
+
+/// Locks of read-modify-writes: many more than threads.
+const LOCKS: usize = 1024;
+/// What the counts of the system's bytes are told in.
+const PAGE_BYTES: u64 = 4096;
+
+/// A store with what is the same for all.
+pub struct Measured {
+    store: Box<dyn Store>,
+    folder: PathBuf,
+    locks: Vec<Mutex<()>>,
+}
+
+impl Measured {
+    /// A store whose files are in this folder.
+    pub fn new(store: Box<dyn Store>, folder: &Path) -> Measured {
+        Measured {
+            store,
+            folder: folder.into(),
+            locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
+        }
+    }
+}
+
+/// Bytes of the files of a folder that are on the disk.
+fn file_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let bytes = entries.flatten().map(|entry| {
+        let Ok(about) = entry.metadata() else {
+            // It went meanwhile.
+            return 0;
+        };
+        if about.is_dir() {
+            return file_bytes(&entry.path());
+        }
+        use std::os::unix::fs::MetadataExt;
+        about.blocks() * 512
+    });
+    bytes.sum()
+}
+
+/// Bytes that this process has read from and written to disks.
+fn device_bytes() -> (u64, u64) {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
+    };
+    (field("read_bytes:"), field("write_bytes:"))
+}
+
+impl Target for Measured {
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool> {
+        self.store.get(key, out)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
+        self.store.put(key, value)
+    }
+
+    fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool> {
+        self.read_modify_write(key, &mut |_, new| new.extend_from_slice(value))
+    }
+
+    fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
+    ) -> TargetResult<bool> {
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        let lock = &self.locks[key.iter().fold(7, mix) as usize % LOCKS];
+        let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        if !self.store.get(key, &mut old)? {
+            return Ok(false);
+        }
+        change(&old, &mut new);
+        self.store.put(key, &new)?;
+        Ok(true)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> TargetResult<()> {
+        self.store.scan(from, limit, visit)
+    }
+
+    fn counters(&self) -> TargetResult<Counters> {
+        let (read, written) = device_bytes();
+        let files = file_bytes(&self.folder);
+        Ok(Counters {
+            page_bytes: PAGE_BYTES,
+            page_reads: read / PAGE_BYTES,
+            page_writes: written / PAGE_BYTES,
+            disk_bytes_written: written,
+            disk_bytes: Some(files),
+            data_file_bytes: Some(files),
+            processor_us: resident::processor_us().unwrap_or(0),
+            ..Counters::default()
+        })
+    }
+
+    fn settle(&self) -> TargetResult<()> {
+        self.store.settle()
+    }
+}
