@@ -102,26 +102,28 @@ pub(crate) fn compact_stored_step<M: Tier>(
     method: &M,
     place: &mut StoragePlace,
 ) -> Result<()> {
-    let before = *place;
-    patiently(context, |door| method.try_compact_stored(door, place))?;
+    let done = patiently(context, |door| method.try_compact_stored(door, place))?;
     // A page that others are at work on is passed over.
-    if let (Some((page, entry)), true) = (before, *place == before) {
-        *place = Some((page, entry + 1));
+    if let (Some((_, entry)), false) = (place, done) {
+        *entry += 1;
     }
     Ok(())
 }
 
-/// Tries a step of compaction until it is done, or others have been at work on its page for long: then that stays
-/// as it is.
-fn patiently(context: &TierContext, mut step: impl FnMut(&Door<'_>) -> Attempt<()>) -> Result<()> {
+/// Tries a step of compaction until it is done; false if others have been at work on its page for long: then that
+/// stays as it is.
+fn patiently(
+    context: &TierContext,
+    mut step: impl FnMut(&Door<'_>) -> Attempt<()>,
+) -> Result<bool> {
     let mut conflicts = 0;
     loop {
         let door = context.store.enter_for(Space::Ordinary)?;
         let done = step(&door);
         drop(door);
         match done {
-            Ok(()) => return Ok(()),
-            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => return Ok(()),
+            Ok(()) => return Ok(true),
+            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => return Ok(false),
             Err(interrupt) => {
                 conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
                 context.settle_uncounted(interrupt)?;

@@ -112,12 +112,14 @@ impl Log {
         if seal_first {
             seal(&options, &last, &mut end)?;
         }
-        let retained = retained(&*disk, &options, &numbers, at.segment());
+        let (retained, unread) = retained(&*disk, &options, &numbers, at.segment());
         let first = retained.keys().next().copied().unwrap_or(at.segment());
+        // The next opening may be able to read it.
         let gone = numbers
             .iter()
             .copied()
-            .filter(|&n| n < first || n > last.number);
+            .filter(|&n| n < first || n > last.number)
+            .filter(|&n| unread.is_none_or(|unread| n > unread));
         delete(&*disk, &options, gone)?;
         if !seal_first {
             seal(&options, &last, &mut end)?;
@@ -156,22 +158,25 @@ fn older(chain: &[Arc<Segment>], end: &End) -> BTreeMap<u32, Older> {
     known.collect()
 }
 
-/// The newest segments before the cut, without a gap, that stay for who reads them later.
+/// The newest segments before the cut, without a gap, that stay for who reads them later; and the one before them if
+/// the disk did not give it.
 fn retained(
     disk: &dyn Disk,
     options: &LogOptions,
     numbers: &[u32],
     cut: u32,
-) -> BTreeMap<u32, Older> {
+) -> (BTreeMap<u32, Older>, Option<u32>) {
     let (mut retained, mut left) = (BTreeMap::new(), options.retained_bytes);
     for number in (0..cut).rev() {
         // What is of no use to a reader is none, and neither is what lies before it.
         if left == 0 || !numbers.contains(&number) {
             break;
         }
-        // Nor is what cannot be read: the database needs none of them.
-        let Ok(Some(segment)) = Segment::open(disk, options, number) else {
-            break;
+        // The database needs none of them: what cannot be read hinders nobody.
+        let segment = match Segment::open(disk, options, number) {
+            Ok(Some(segment)) => segment,
+            Ok(None) => break,
+            Err(_) => return (retained, Some(number)),
         };
         if !segment.complete || segment.bytes > left {
             break;
@@ -180,7 +185,7 @@ fn retained(
         let (end, bytes) = (segment.bytes, segment.bytes);
         retained.insert(number, Older { end, bytes });
     }
-    retained
+    (retained, None)
 }
 
 /// Opens the segments from `first` on; those without a valid header are left out.

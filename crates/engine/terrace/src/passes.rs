@@ -173,28 +173,52 @@ impl Passes {
     #[inline]
     pub fn enter(&self) -> Result<Pass<'_>> {
         loop {
-            let word = self.word().load(Ordering::SeqCst);
-            // A lane is below their number; the remainder tells the compiler.
-            let lane = &self.lanes[lane() % LANES];
-            let out = lane.of(word);
-            // Together with the load below ordered against the change of the word by `quiesce`, and its
-            // loads: if the phase is still the same, the next one waits for this pass.
-            out.fetch_add(1, Ordering::SeqCst);
-            let now = self.word().load(Ordering::SeqCst);
-            if now == word && now & STATE == OPEN {
-                let unwinding = if panicking() { UNWINDING } else { 0 };
-                return Ok(Pass {
-                    lane,
-                    bits: now & ODD | unwinding,
-                });
+            if let Some(pass) = self.attempt() {
+                return Ok(pass);
             }
-            out.fetch_sub(1, Ordering::SeqCst);
-            self.wait_to_enter()?;
+            self.wait_to_enter(true)?;
         }
     }
 
+    /// The same, but none while there is a pause: for who must not wait.
+    ///
+    /// # Errors
+    /// As [`Passes::enter`].
+    pub fn try_enter(&self) -> Result<Option<Pass<'_>>> {
+        loop {
+            if let Some(pass) = self.attempt() {
+                return Ok(Some(pass));
+            }
+            if !self.wait_to_enter(false)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    #[inline]
+    fn attempt(&self) -> Option<Pass<'_>> {
+        let word = self.word().load(Ordering::SeqCst);
+        // A lane is below their number; the remainder tells the compiler.
+        let lane = &self.lanes[lane() % LANES];
+        let out = lane.of(word);
+        // Together with the load below ordered against the change of the word by `quiesce`, and its
+        // loads: if the phase is still the same, the next one waits for this pass.
+        out.fetch_add(1, Ordering::SeqCst);
+        let now = self.word().load(Ordering::SeqCst);
+        if now == word && now & STATE == OPEN {
+            let unwinding = if panicking() { UNWINDING } else { 0 };
+            return Some(Pass {
+                lane,
+                bits: now & ODD | unwinding,
+            });
+        }
+        out.fetch_sub(1, Ordering::SeqCst);
+        None
+    }
+
+    /// Whether there is no pause, once it is over if the caller waits for that.
     #[cold]
-    fn wait_to_enter(&self) -> Result<()> {
+    fn wait_to_enter(&self, waits: bool) -> Result<bool> {
         if self.state() == FORKED {
             // Another thread may have had the lock when it was forked.
             return Err(of_another_process());
@@ -202,7 +226,8 @@ impl Passes {
         let mut cause = self.cause.lock();
         loop {
             match self.state() {
-                OPEN => return Ok(()),
+                OPEN => return Ok(true),
+                PAUSED if !waits => return Ok(false),
                 PAUSED => self.changed.wait(&mut cause),
                 CLOSED => {
                     return Err(Error::invalid(
@@ -243,7 +268,7 @@ impl Passes {
     /// As [`Passes::enter`]; one pause waits for the other.
     pub fn pause(&self) -> Result<Pause<'_>> {
         loop {
-            self.wait_to_enter()?;
+            self.wait_to_enter(true)?;
             if self.change(OPEN, PAUSED) {
                 self.quiesce();
                 return Ok(Pause { passes: self });

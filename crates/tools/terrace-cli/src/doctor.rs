@@ -210,7 +210,7 @@ fn try_disk(path: &Path) -> std::io::Result<Vec<Finding>> {
 
 fn space(folder: &Path, db: &Path) -> Result<Finding> {
     let at = rustix::fs::statvfs(folder).with_context(|| format!("{}", folder.display()))?;
-    let free = at.f_bavail * at.f_frsize;
+    let free = at.f_bavail.saturating_mul(at.f_frsize);
     let data = fs::metadata(db.join("data")).map_or(0, |data| data.len());
     let shown = format!("{} free", size(free));
     // What a checkpoint and a log need beside the data, about.
@@ -242,7 +242,7 @@ fn memory(wanted: u64) -> Finding {
         size(limit),
         size(wanted)
     );
-    match wanted + BESIDE > limit {
+    match wanted.saturating_add(BESIDE) > limit {
         true => bad(
             what,
             format!(

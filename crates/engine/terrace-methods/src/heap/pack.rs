@@ -60,18 +60,26 @@ impl Heap {
     /// See [`terrace_access::InStorage::try_compact_stored`]. The page itself is asked: what the directory says of
     /// it was told only when that could be done at once.
     pub(crate) fn pack_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
-        let Some((pid, next)) = self.next_stored(*place)? else {
+        // From here on it is known where it goes on if others are in the way.
+        let here = *place.get_or_insert((self.root, 0));
+        let Some((pid, next)) = self.next_stored(Some(here))? else {
             *place = None;
             return Ok(());
         };
         if !pid.is_none() && !self.space.is_current(pid) {
             let thin = |room| class_of(room, self.store.page_bytes()) >= THIN;
             if self.room_of(pid)?.is_some_and(thin) {
+                let rows = |heap: &Heap| Ok(heap.keys_of(pid)?.map_or(0, |keys| keys.len()));
+                let before = rows(self)?;
                 let emptied = self.empty_page(door, pid);
                 // All else is that there is no room for its rows elsewhere.
                 if let Err(Interrupt::Fail(_) | Interrupt::Miss(_) | Interrupt::Conflict) = emptied
                 {
                     return emptied;
+                }
+                // The rest of many rows comes with the next step.
+                if before > STEP_ROWS && rows(self)? < before {
+                    return Ok(());
                 }
             }
         }

@@ -55,7 +55,11 @@ impl Shop {
             orders.entry(place).or_default().push(o.id);
         }
         // Of each order that is there the lines are right; if there are no others, the sums agree as well.
-        hold(4, counted == lines.values().map(Vec::len).sum::<usize>(), (0, 0))?;
+        hold(
+            4,
+            counted == lines.values().map(Vec::len).sum::<usize>(),
+            (0, 0),
+        )?;
         let mut deliveries = BTreeMap::new();
         for row in rows("customers")? {
             let c: Customer = parse(&row?.1)?;

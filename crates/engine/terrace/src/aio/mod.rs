@@ -27,7 +27,11 @@
 //!
 //! **A future that is dropped**: before it has a thread, nothing has happened. After that the call goes on by itself
 //! and is done wholly or not at all, as one whose answer is lost on its way. A stream keeps its place when the future
-//! of its `next` is dropped: no record is left out, and none comes twice. Nothing is locked while a future waits.
+//! of its `next` is dropped: no record is left out, and none comes twice. Nothing is locked while a future waits. But poll
+//! what you have begun: a call that was given its place and is not polled keeps it from others.
+//!
+//! Say [`Database::close`] at the end: who drops the last handle closes the database on that thread, and waits for
+//! the disk there.
 
 mod changes;
 mod database;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_base::{Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 
 /// Calls that run at a time unless another number is said: what an SSD answers well together, and few beside the
 /// 512 threads that a runtime has for blocking work.
@@ -60,7 +61,12 @@ pub(crate) async fn run_beside<T: Send + 'static>(
     let runtime = Handle::try_current().map_err(|_| {
         Error::invalid("this is no thread of a Tokio runtime: terrace::aio runs on one")
     })?;
-    match runtime.spawn_blocking(call).await {
+    joined(runtime.spawn_blocking(call).await)
+}
+
+/// What a task of the runtime has come to.
+pub(crate) fn joined<T>(done: std::result::Result<T, JoinError>) -> Result<T> {
+    match done {
         Ok(answer) => Ok(answer),
         // As if it had run on this thread.
         Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),

@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use terrace_base::Result;
+use tokio::runtime::Handle;
 
-use super::pool::Pool;
+use super::pool::{Pool, joined};
 use crate::Range;
 use crate::api::range::Record;
 
@@ -91,7 +92,13 @@ impl Records {
         begin: impl FnOnce() -> Result<Box<Range>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<Read>> + Send>> {
         let pool = self.pool.clone();
-        Box::pin(async move { pool.run(|| begin().map(read)).await? })
+        let reading = async move { pool.run(|| begin().map(read)).await? };
+        // A task of its own: a stream that nobody asks any more must not keep a place that it was given.
+        let Ok(runtime) = Handle::try_current() else {
+            return Box::pin(reading);
+        };
+        let task = runtime.spawn(reading);
+        Box::pin(async move { joined(task.await)? })
     }
 }
 

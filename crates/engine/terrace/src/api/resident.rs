@@ -6,8 +6,8 @@ use crate::api::map::Map;
 use crate::read::leased::{Sight, take_lease};
 
 impl Map {
-    /// [`Map::get_into`] as far as it needs no page that is on disk: `None` if it does, and then nothing was
-    /// read; otherwise whether there is a value, which `value` holds. It may still wait a moment for a writer of
+    /// [`Map::get_into`] as far as it needs no page that is on disk: `None` if it does, or while all
+    /// calls wait for a verification, and then nothing was read; otherwise whether there is a value, which `value` holds. It may still wait a moment for a writer of
     /// the same record.
     ///
     /// ```
@@ -32,7 +32,10 @@ impl Map {
         let key = key.as_ref();
         let core = &self.db.handle.core;
         core.check_key(key)?;
-        let _pass = core.enter(&self.open)?;
+        let Some(_pass) = core.passes.try_enter()? else {
+            return Ok(None);
+        };
+        self.open.check()?;
         let structure = &self.open.structure;
         if !self.open.spec.expiring {
             let answer = structure.get_or_miss(key, value);

@@ -184,6 +184,10 @@ impl std::str::FromStr for KeySource {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<KeySource> {
+        if text.len() > MAX_SOURCE_BYTES {
+            let what = format!("the source of a key is longer than {MAX_SOURCE_BYTES} bytes");
+            return Err(Error::invalid(what));
+        }
         let place = match text.split_once(':') {
             Some(("number", rest)) => {
                 let inner: KeySource = rest.parse()?;

@@ -29,7 +29,13 @@ impl Folder {
                 path.display()
             );
         }
-        std::fs::create_dir_all(path).with_context(|| {
+        let made = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or(Ok(()), std::fs::create_dir_all)
+            // Not if another demo has made it meanwhile.
+            .and_then(|()| std::fs::create_dir(path));
+        made.with_context(|| {
             format!(
                 "cannot create the folder {}; choose another with --dir",
                 path.display()

@@ -131,6 +131,7 @@ impl Batch {
         self.deletes = 0;
         self.mistake = None;
         self.look_from = 0;
+        self.cancel = None;
     }
 
     /// What ends the writing of this batch, with [`Error::Cancelled`], while what it needs is brought into memory:
