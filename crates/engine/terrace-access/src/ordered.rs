@@ -203,14 +203,26 @@ pub trait InStorage: Ordered {
     fn end_stored(&self, scan: &StoredScan) {
         let _ = scan;
     }
+
+    /// Looks at the page of storage that is listed at `place`, moves its records to others if it has few, and
+    /// frees it if it has none; for who goes through all of them to have fewer pages. `place` moves on; `None` is
+    /// before the first page and, again, after the last. By default nothing. O(records of a page).
+    ///
+    /// # Errors
+    /// `Miss` when a page is not in memory, and `Conflict` when others are at work on it: `place` stays.
+    fn try_compact_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+        let _ = door;
+        *place = None;
+        Ok(())
+    }
 }
 
 /// A scan of all records in the order of storage; see [`InStorage::begin_stored`].
 #[derive(Debug)]
 pub struct StoredScan(pub usize);
 
-/// Where the next page of records is listed, for [`Sweep::try_collect_stored`]: a page and the number of
-/// an entry there. A hint; what is no longer there is skipped.
+/// Where the next page of records is listed, for [`Sweep::try_collect_stored`] and
+/// [`InStorage::try_compact_stored`]: a page and the number of an entry there. A hint; what is no longer there is skipped.
 pub type StoragePlace = Option<(PageId, usize)>;
 
 /// What the background sweep of a hot tier needs; `position` names a page of records in sweep order

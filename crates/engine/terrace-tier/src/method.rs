@@ -1,6 +1,6 @@
 //! What a structure does with one of its access methods, whether that is its only one or not.
 
-use terrace_access::{Tier, Waits, Window};
+use terrace_access::{Attempt, Door, StoragePlace, Tier, Waits, Window};
 use terrace_base::Result;
 use terrace_pages::{Interrupt, Space};
 
@@ -77,26 +77,46 @@ pub(crate) fn compact_step<M: Tier>(
     if M::BLIND {
         return method.settle_down(from);
     }
+    patiently(context, |door| method.try_compact(door, from, fill))?;
+    let mut span = Window::new();
+    while let Err(interrupt) = method.try_span(from, &mut span) {
+        context.settle_uncounted(interrupt)?;
+    }
+    Ok(span.high.take())
+}
+
+/// One step of compaction; see [`Structure::compact_stored_step`](crate::Structure::compact_stored_step).
+pub(crate) fn compact_stored_step<M: Tier>(
+    context: &TierContext,
+    method: &M,
+    place: &mut StoragePlace,
+) -> Result<()> {
+    let before = *place;
+    patiently(context, |door| method.try_compact_stored(door, place))?;
+    // A page that others are at work on is passed over.
+    if let (Some((page, entry)), true) = (before, *place == before) {
+        *place = Some((page, entry + 1));
+    }
+    Ok(())
+}
+
+/// Tries a step of compaction until it is done, or others have been at work on its page for long: then that stays
+/// as it is.
+fn patiently(context: &TierContext, mut step: impl FnMut(&Door<'_>) -> Attempt<()>) -> Result<()> {
     let mut conflicts = 0;
     loop {
         let door = context.store.enter_for(Space::Ordinary)?;
-        let done = method.try_compact(&door, from, fill);
+        let done = step(&door);
         drop(door);
         match done {
-            Ok(()) => break,
-            // What others are at work on stays as it is.
-            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => break,
+            Ok(()) => return Ok(()),
+            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => return Ok(()),
             Err(interrupt) => {
                 conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
                 context.settle_uncounted(interrupt)?;
             }
         }
     }
-    let mut span = Window::new();
-    while let Err(interrupt) = method.try_span(from, &mut span) {
-        context.settle_uncounted(interrupt)?;
-    }
-    Ok(span.high.take())
 }
 
 /// One bounded step of emptying a structure; its root goes last. Returns whether more is left.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{
-    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Plan, StoredScan, Tier, Touch, Value,
-    Waits, Window,
+    Attempt, Door, Edge, Flags, Found, MergeFigures, NoRoom, Plan, StoragePlace, StoredScan, Tier,
+    Touch, Value, Waits, Window,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, Interrupt};
@@ -17,7 +17,10 @@ use crate::context::{TierContext, check_limits};
 use crate::counter::{Count, Sets};
 use crate::events::TierStats;
 use crate::hot_tiers::Merging;
-use crate::method::{bytes_of, catch_up_for_many, clear_step, compact_step, note_put, position_of};
+use crate::method::{
+    bytes_of, catch_up_for_many, clear_step, compact_step, compact_stored_step, note_put,
+    position_of,
+};
 use crate::one_record::{self, Changed};
 use crate::runs::{most_misses, put_all, reach};
 use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
@@ -396,6 +399,10 @@ impl<M: Tier> Structure for Single<M> {
 
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
         compact_step(&self.context, &self.method, from, fill)
+    }
+
+    fn compact_stored_step(&self, place: &mut StoragePlace) -> Result<()> {
+        compact_stored_step(&self.context, &self.method, place)
     }
 
     fn retire(&self) {

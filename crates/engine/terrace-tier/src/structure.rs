@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Door, Flags, MergeFigures, StoredScan, Value, Window};
+use terrace_access::{Door, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
@@ -242,6 +242,13 @@ pub trait Structure: Send + Sync {
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
         let _ = (from, fill);
         Ok(None)
+    }
+
+    /// The next step of the same for pages of storage that positions do not lead to, of its cold or only tier:
+    /// see [`terrace_access::InStorage::try_compact_stored`]. Reads and writes pages.
+    fn compact_stored_step(&self, place: &mut StoragePlace) -> Result<()> {
+        *place = None;
+        Ok(())
     }
 
     /// Where its tiers begin; the database stores it in the catalog.

@@ -5,7 +5,9 @@
 
 use std::time::Instant;
 
+use terrace_access::StoragePlace;
 use terrace_base::{Error, Result};
+use terrace_tier::Structure;
 
 use crate::api::database::Database;
 use crate::core::Core;
@@ -140,6 +142,28 @@ impl Run {
     }
 }
 
+/// Where bringing pages of a structure together goes on.
+enum At {
+    /// At the page that covers this position.
+    Position(Vec<u8>),
+    /// At the page of storage that is listed here.
+    Stored(StoragePlace),
+}
+
+/// One step of it; where the next one is.
+fn step_at(structure: &dyn Structure, at: At, fill: f64) -> Result<Option<At>> {
+    match at {
+        At::Position(from) => {
+            let next = structure.compact_step(&from, fill)?;
+            Ok(Some(next.map_or(At::Stored(None), At::Position)))
+        }
+        At::Stored(mut place) => {
+            structure.compact_stored_step(&mut place)?;
+            Ok(place.is_some().then_some(At::Stored(place)))
+        }
+    }
+}
+
 /// What rounds of moving pages make of the length of the file.
 struct Gains {
     shortest: u64,
@@ -239,8 +263,8 @@ impl Core {
         Ok(())
     }
 
-    /// Goes through the leaves of each structure in order; how many structures have a page that cannot be
-    /// read.
+    /// Goes through the leaves of each structure in order, and then through the pages of its rows; how many
+    /// structures have a page that cannot be read.
     fn bring_together(&self, run: &mut Run, mut teller: Teller<'_>) -> Result<u64> {
         let mut unreadable = 0;
         for open in self.registry.all() {
@@ -249,15 +273,16 @@ impl Core {
                 let figures = open.structure.merge_figures();
                 figures.map_or(0, |f| f.merge_bytes + f.merge_reads * page_bytes)
             };
-            let mut next = Some(Vec::new());
-            while let Some(from) = next {
+            let mut next = Some(At::Position(Vec::new()));
+            let mut steps = 0;
+            while let Some(at) = next {
                 run.go_on()?;
                 let before = merged(run.page_bytes);
                 let pass = self.passes.enter()?;
                 if open.is_dropped() {
                     break;
                 }
-                let step = open.structure.compact_step(&from, run.fill);
+                let step = step_at(&*open.structure, at, run.fill);
                 drop(pass);
                 next = match step {
                     // It is in the way of its own structure only.
@@ -267,6 +292,11 @@ impl Core {
                     }
                     step => step?,
                 };
+                // A list of pages that goes round in circles has no end.
+                steps += 1;
+                if steps > 2 * self.store.page_numbers() {
+                    break;
+                }
                 teller.one_more();
                 let bytes = merged(run.page_bytes).saturating_sub(before);
                 run.after(bytes.max(run.page_bytes));

@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 // What a user holds and calls.
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod api;
 #[cfg(feature = "backup")]
 mod backup;

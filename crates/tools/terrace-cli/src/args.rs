@@ -4,6 +4,7 @@ mod admin;
 mod backup;
 mod bench;
 mod demo;
+mod doctor;
 mod index;
 mod kind;
 mod memories;
@@ -26,6 +27,7 @@ pub use backup::{
 };
 pub use bench::*;
 pub use demo::DemoArgs;
+pub use doctor::DatabaseDoctorArgs;
 use index::parse_index;
 pub use index::{IndexCommand, IndexCreateArgs, IndexDropArgs, IndexListArgs};
 pub use kind::{KindName, compression_name, parse_compression};
@@ -89,6 +91,8 @@ pub enum Command {
     View(ViewArgs),
     /// Read every page and check every invariant
     Verify(VerifyArgs),
+    /// Say what of this machine would bite a database here, before it does
+    Doctor(DatabaseDoctorArgs),
     /// Write a checkpoint now, so that the next opening has nothing to replay
     Checkpoint(CheckpointArgs),
     /// Add to, list, check and shorten a backup set
@@ -111,6 +115,19 @@ pub enum Command {
     /// Kinds of memory that this machine has
     #[command(subcommand)]
     Place(PlaceCommand),
+    /// Print what completes commands and options in a shell
+    #[command(
+        after_help = "Example: terrace completions bash > ~/.local/share/bash-completion/completions/terrace"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual's pages, one for each command, into a folder
+    Man {
+        /// The folder; it is made if it is not there
+        folder: PathBuf,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -203,6 +220,8 @@ Where an index finds the key of a row:
   csv:COLUMN            a field of a row of comma-separated values, counted from 1
   csv:COLUMN:DELIMITER  the same with another delimiter; \\t is a tab
   bytes:FROM..TO        these bytes of the row, counted from 0, without the last
+  number:SOURCE         what json: or csv: finds, as a number, in the order of numbers
+  each:SOURCE           every element of an array that json: finds, also each:number:json:/POINTER
 A row without the field, or with nothing in it, is not in the index; one with a key that another row has in a unique index, \
 or that is no JSON where it should be, is refused like a malformed line.
 

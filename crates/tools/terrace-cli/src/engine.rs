@@ -591,7 +591,7 @@ impl Tree {
     pub fn check_writable(&self) -> Result<()> {
         let indexes = self.inner.as_table().map(|table| table.indexes());
         // Names of sources are those of the catalog; all but this one say how a key is found.
-        let unknown = |index: &&IndexInfo| index.source == "function";
+        let unknown = |index: &&IndexInfo| index.is_by_function();
         let Some(index) = indexes.iter().flatten().find(unknown) else {
             return Ok(());
         };

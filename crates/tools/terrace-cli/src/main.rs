@@ -7,10 +7,12 @@ mod backup;
 mod bench;
 mod changes;
 mod demo;
+mod doctor;
 mod engine;
 mod entries;
 mod index;
 mod load;
+mod manual;
 mod memories;
 mod other;
 mod output;
@@ -82,5 +84,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Place(command) => memories::run(command),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man { folder } => manual::pages(folder),
     }
 }

@@ -135,12 +135,7 @@ impl Neighbours for Heap {
 
     /// Compacts the index, and moves rows of a thin heap page to others.
     fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
-        self.index()?.try_compact(door, position, fill)?;
-        match self.pack_rows(door) {
-            Err(Interrupt::Fail(e)) => Err(e.into()),
-            Err(Interrupt::Miss(page)) => Err(Interrupt::Miss(page)),
-            _ => Ok(()),
-        }
+        self.index()?.try_compact(door, position, fill)
     }
 }
 
@@ -155,6 +150,10 @@ impl InStorage for Heap {
 
     fn end_stored(&self, scan: &StoredScan) {
         self.end_scan(scan);
+    }
+
+    fn try_compact_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+        self.pack_stored(door, place)
     }
 }
 

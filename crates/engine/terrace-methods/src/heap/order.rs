@@ -29,7 +29,10 @@ impl Heap {
 
     /// The next heap page that is listed from `place` on in its page of the directory, or none, and the
     /// place after it. Nothing at all when that page of the directory has gone.
-    fn next_stored(&self, place: StoragePlace) -> Attempt<Option<(PageId, StoragePlace)>> {
+    pub(super) fn next_stored(
+        &self,
+        place: StoragePlace,
+    ) -> Attempt<Option<(PageId, StoragePlace)>> {
         let (at, from) = place.unwrap_or((self.root, 0));
         let list = match self.store.shared(at) {
             Err(Interrupt::Conflict) if at != self.root && !self.store.exists(at) => {

@@ -6,7 +6,9 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use terrace_access::{AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, Value};
+use terrace_access::{
+    AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, StoragePlace, Value,
+};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
@@ -53,6 +55,28 @@ impl Heap {
             Some(thin) => self.empty_page(door, thin),
             None => Ok(()),
         }
+    }
+
+    /// See [`terrace_access::InStorage::try_compact_stored`]. The page itself is asked: what the directory says of
+    /// it was told only when that could be done at once.
+    pub(crate) fn pack_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+        let Some((pid, next)) = self.next_stored(*place)? else {
+            *place = None;
+            return Ok(());
+        };
+        if !pid.is_none() && !self.space.is_current(pid) {
+            let thin = |room| class_of(room, self.store.page_bytes()) >= THIN;
+            if self.room_of(pid)?.is_some_and(thin) {
+                let emptied = self.empty_page(door, pid);
+                // All else is that there is no room for its rows elsewhere.
+                if let Err(Interrupt::Fail(_) | Interrupt::Miss(_) | Interrupt::Conflict) = emptied
+                {
+                    return emptied;
+                }
+            }
+        }
+        *place = next;
+        Ok(())
     }
 
     /// Frees pages by moving their rows into the holes of others, as long as those would hold them.

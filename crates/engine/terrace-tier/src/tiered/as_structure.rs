@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use terrace_access::{Door, Edge, Flags, MergeFigures, Rooted, Sweep, Tier, Value, Waits, Window};
+use terrace_access::{
+    Door, Edge, Flags, MergeFigures, Rooted, StoragePlace, Sweep, Tier, Value, Waits, Window,
+};
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Interrupt, Space};
 
@@ -14,7 +16,9 @@ use crate::context::{TierContext, check_limits};
 use crate::estimate::estimate;
 use crate::events::{Events, TierStats};
 use crate::locks::hash_of;
-use crate::method::{catch_up_for_many, clear_step, compact_step, position_of};
+use crate::method::{
+    catch_up_for_many, clear_step, compact_step, compact_stored_step, position_of,
+};
 use crate::one_record::{self, Changed};
 use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
 use crate::value::{free_inside, prepare_inside};
@@ -310,6 +314,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {
         compact_step(&self.context, &self.cold, from, fill)
+    }
+
+    fn compact_stored_step(&self, place: &mut StoragePlace) -> Result<()> {
+        compact_stored_step(&self.context, &self.cold, place)
     }
 
     fn retire(&self) {

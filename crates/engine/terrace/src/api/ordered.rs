@@ -10,6 +10,11 @@ use crate::api::range::{Range, Record, above, past_prefix};
 /// The records with keys in a range.
 pub fn range<K: AsRef<[u8]>>(map: &Map, range: impl RangeBounds<K>) -> Result<Range> {
     let (low, high) = bounds(&range);
+    between(map, low, high)
+}
+
+/// The records with keys from `low` on and below `high`.
+pub fn between(map: &Map, low: Vec<u8>, high: Option<Vec<u8>>) -> Result<Range> {
     map.open.check()?;
     Ok(Range::new(map.clone(), low, high))
 }
@@ -31,12 +36,7 @@ pub fn bounds<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> (Vec<u8>, Option<V
 
 /// The records whose keys begin with `prefix`.
 pub fn prefix(map: &Map, prefix: &[u8]) -> Result<Range> {
-    map.open.check()?;
-    Ok(Range::new(
-        map.clone(),
-        prefix.to_vec(),
-        past_prefix(prefix),
-    ))
+    between(map, prefix.to_vec(), past_prefix(prefix))
 }
 
 /// The record with the lowest key.

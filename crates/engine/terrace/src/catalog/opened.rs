@@ -164,7 +164,7 @@ impl IndexState {
         });
         let extract = match &entry.source {
             Stored::Declared(source) => Some(Extract::Declared(source.clone())),
-            Stored::Function => function.map(Extract::Function),
+            Stored::Function | Stored::FunctionOfMany => function.map(Extract::Function),
         };
         IndexState {
             name: open.name(),
@@ -179,8 +179,8 @@ impl IndexState {
         kind(self.entry.unique, &self.entry.source)
     }
 
-    /// The key of a row of `table`. Calls the user's function, so the caller holds nothing.
-    pub fn key_of(&self, table: &Open, row: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// The keys of a row of `table`, each once and in order. Calls the user's function, so the caller holds nothing.
+    pub fn keys_of(&self, table: &Open, row: &[u8]) -> Result<Vec<Vec<u8>>> {
         let extract = self.extract.as_ref().ok_or_else(|| {
             Error::invalid(format!(
                 "the index \"{}\" of the table \"{}\" is by a function of the program, which this program has not named; \
@@ -189,7 +189,7 @@ impl IndexState {
                 table.name()
             ))
         })?;
-        extract.key(row).map_err(|what| {
+        extract.keys(row).map_err(|what| {
             Error::invalid(format!(
                 "the row has no key for the index \"{}\" of the table \"{}\": {what}. Nothing was changed",
                 self.name,

@@ -12,17 +12,17 @@ use crate::kinds::spec::check_name;
 /// Longest text of a source, in bytes: its catalog entry must fit the smallest page four times.
 pub const MAX_SOURCE_BYTES: usize = 255;
 
-/// How the catalog names a function of the program.
+/// How the catalog names a function of the program, and one that finds any number of keys.
 const FUNCTION: &str = "function";
+const FUNCTION_OF_MANY: &str = "each:function";
 
-/// The key that a function finds in a row: none if the row is not to be indexed, or what is wrong
-/// with the row.
-pub type Extractor =
-    Arc<dyn Fn(&[u8]) -> std::result::Result<Option<Vec<u8>>, String> + Send + Sync>;
+/// The keys that a function finds in a row, or what is wrong with the row.
+pub type Extractor = Arc<dyn Fn(&[u8]) -> std::result::Result<Vec<Vec<u8>>, String> + Send + Sync>;
 
 /// Where in a row the key of an index is, as far as it can be said without a function; kept in the
 /// catalog, so that a table with such indexes opens without naming them. Its text (`Display`,
-/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`; `number:` before one of JSON or CSV.
+/// `FromStr`) is `bytes:4..12`, `json:/address/city`, `json-or-empty:/address/city`, `csv:3` or `csv:3:;`; `number:` before one of JSON or CSV,
+/// and `each:` before one of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource(pub(crate) Place);
 
@@ -38,6 +38,8 @@ pub(crate) enum Place {
     Csv(u16, u8),
     /// What is at this place, as a number.
     Number(Box<Place>),
+    /// Each element of the array at this place.
+    Each(Box<Place>),
 }
 
 impl KeySource {
@@ -88,6 +90,29 @@ impl KeySource {
         })
     }
 
+    /// Each element of the array that is there: a row has as many keys as there are different ones in it. An element
+    /// that is null, or an empty text (but for [`KeySource::json_pointer_or_empty`]), is none; what is no array is one
+    /// key, as without this. For JSON.
+    ///
+    /// ```
+    /// use terrace::{Index, KeySource, TableOptions};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let tag = Index::on("tag", KeySource::json_pointer("/tags").each());
+    /// let posts = db.table_with("posts", TableOptions::new().index(tag))?;
+    /// posts.put("1", r#"{"tags":["rust","storage"]}"#)?;
+    /// posts.put("2", r#"{"tags":["rust"]}"#)?;
+    /// assert_eq!(posts.index("tag")?.get("rust")?.count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn each(self) -> KeySource {
+        KeySource(match self.0 {
+            Place::Each(_) => self.0,
+            // Each number, not the number of each.
+            place => Place::Each(Box::new(place)),
+        })
+    }
+
     /// Refuses what no row can fit or the catalog cannot keep.
     pub(crate) fn check(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::invalid(format!("the source {self} of a key {what}")));
@@ -101,10 +126,13 @@ impl KeySource {
             {
                 bad("is no JSON pointer: one begins with /")
             }
-            Place::Number(place) if matches!(**place, Place::Bytes(_) | Place::JsonOrEmpty(_)) => {
+            Place::Number(place) if !matches!(**place, Place::Json(_) | Place::Csv(..)) => {
                 bad("holds no text of a number: that json:/POINTER and csv:COLUMN have")
             }
-            Place::Number(place) => {
+            Place::Each(place) if !is_json(place) => {
+                bad("has no elements: those json:/POINTER may have, also as numbers")
+            }
+            Place::Number(place) | Place::Each(place) => {
                 KeySource((**place).clone()).check()?;
                 match self.to_string().len() > MAX_SOURCE_BYTES {
                     true => bad(&format!("is longer than {MAX_SOURCE_BYTES} bytes")),
@@ -123,6 +151,14 @@ impl KeySource {
     }
 }
 
+fn is_json(place: &Place) -> bool {
+    match place {
+        Place::Json(_) | Place::JsonOrEmpty(_) => true,
+        Place::Number(place) => matches!(**place, Place::Json(_)),
+        _ => false,
+    }
+}
+
 fn is_delimiter(byte: u8) -> bool {
     (byte.is_ascii_graphic() && byte != b'"') || byte == b' ' || byte == b'\t'
 }
@@ -131,6 +167,7 @@ impl std::fmt::Display for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             Place::Number(place) => write!(f, "number:{}", KeySource((**place).clone())),
+            Place::Each(place) => write!(f, "each:{}", KeySource((**place).clone())),
             Place::Bytes(range) => write!(f, "bytes:{}..{}", range.start, range.end),
             Place::Json(pointer) => write!(f, "json:{pointer}"),
             Place::JsonOrEmpty(pointer) => write!(f, "json-or-empty:{pointer}"),
@@ -153,6 +190,10 @@ impl std::str::FromStr for KeySource {
                 // One source has one text.
                 (!matches!(inner.0, Place::Number(_))).then(|| Place::Number(Box::new(inner.0)))
             }
+            Some(("each", rest)) => {
+                let inner: KeySource = rest.parse()?;
+                (!matches!(inner.0, Place::Each(_))).then(|| Place::Each(Box::new(inner.0)))
+            }
             Some(("bytes", rest)) => rest
                 .split_once("..")
                 .and_then(|(start, end)| Some(Place::Bytes(number(start)?..number(end)?))),
@@ -163,7 +204,7 @@ impl std::str::FromStr for KeySource {
         };
         let source = place.map(KeySource).ok_or_else(|| {
             Error::invalid(format!(
-                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER; number: before one of json and csv"
+                "{text:?} is no source of a key; give bytes:FROM..TO, json:/POINTER, json-or-empty:/POINTER, csv:COLUMN or csv:COLUMN:DELIMITER; number: before one of json and csv, each: before one of json"
             ))
         })?;
         source.check()?;
@@ -197,6 +238,8 @@ fn csv_place(rest: &str) -> Option<Place> {
 pub enum Stored {
     /// A function that the program has to bring along.
     Function,
+    /// One that finds any number of keys.
+    FunctionOfMany,
     /// This.
     Declared(KeySource),
 }
@@ -205,6 +248,7 @@ impl std::fmt::Display for Stored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Stored::Function => f.write_str(FUNCTION),
+            Stored::FunctionOfMany => f.write_str(FUNCTION_OF_MANY),
             Stored::Declared(source) => source.fmt(f),
         }
     }
@@ -213,11 +257,24 @@ impl std::fmt::Display for Stored {
 impl Stored {
     /// From its text; `None` for what was never written.
     pub fn parse(text: &str) -> Option<Stored> {
-        if text == FUNCTION {
-            return Some(Stored::Function);
+        match text {
+            FUNCTION => return Some(Stored::Function),
+            FUNCTION_OF_MANY => return Some(Stored::FunctionOfMany),
+            _ => (),
         }
         let source: KeySource = text.parse().ok()?;
         (source.to_string() == text).then_some(Stored::Declared(source))
+    }
+}
+
+impl Stored {
+    /// Whether a row may have several keys.
+    pub fn is_of_many(&self) -> bool {
+        match self {
+            Stored::Function => false,
+            Stored::FunctionOfMany => true,
+            Stored::Declared(KeySource(place)) => matches!(place, Place::Each(_)),
+        }
     }
 }
 
@@ -256,7 +313,36 @@ impl Index {
             name: name.into(),
             unique: false,
             source: Stored::Function,
-            function: Some(Arc::new(key)),
+            function: Some(Arc::new(move |row| Ok(key(row)?.into_iter().collect()))),
+        }
+    }
+
+    /// As [`Index::by`], but a row has as many keys as the function finds: tags, words, cells of a map. A key that it
+    /// finds twice is one. Under a unique index none of them may be another row's.
+    ///
+    /// ```
+    /// use terrace::{Index, TableOptions};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let words = Index::many("word", |row| {
+    ///     let text = String::from_utf8_lossy(row).to_lowercase();
+    ///     Ok(text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect())
+    /// });
+    /// let notes = db.table_with("notes", TableOptions::new().index(words))?;
+    /// notes.put("1", "Buy milk and more milk")?;
+    /// notes.put("2", "Milk is white")?;
+    /// assert_eq!(notes.index("word")?.get("milk")?.count(), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn many(
+        name: impl Into<String>,
+        keys: impl Fn(&[u8]) -> std::result::Result<Vec<Vec<u8>>, String> + Send + Sync + 'static,
+    ) -> Index {
+        Index {
+            name: name.into(),
+            unique: false,
+            source: Stored::FunctionOfMany,
+            function: Some(Arc::new(keys)),
         }
     }
 
@@ -278,7 +364,7 @@ impl Index {
         }
     }
 
-    /// Where its keys come from: the text of a [`KeySource`], or `function`.
+    /// Where its keys come from: the text of a [`KeySource`], `function`, or `each:function` for one of many keys.
     pub fn source(&self) -> String {
         self.source.to_string()
     }
@@ -313,6 +399,7 @@ pub(crate) fn kind(unique: bool, source: &Stored) -> String {
     let unique = if unique { "unique, " } else { "" };
     match source {
         Stored::Function => format!("{unique}by a function"),
+        Stored::FunctionOfMany => format!("{unique}by a function of many keys"),
         Stored::Declared(source) => format!("{unique}on {source}"),
     }
 }
@@ -331,8 +418,15 @@ pub struct IndexInfo {
     pub name: String,
     /// Whether two rows may not have the same key.
     pub unique: bool,
-    /// Where its keys come from: the text of a [`KeySource`], or `function`.
+    /// Where its keys come from, as [`Index::source`] says it.
     pub source: String,
+}
+
+impl IndexInfo {
+    /// Whether its keys come from a function of the program.
+    pub fn is_by_function(&self) -> bool {
+        matches!(&self.source[..], FUNCTION | FUNCTION_OF_MANY)
+    }
 }
 
 #[cfg(test)]
@@ -355,6 +449,9 @@ mod tests {
             KeySource::csv_column(2, b' '),
             KeySource::csv_column(2, b' ').number(),
             KeySource::json_pointer("/age").number().number(),
+            KeySource::json_pointer("/tags").each().each(),
+            KeySource::json_pointer_or_empty("/tags").each(),
+            KeySource::json_pointer("/ages").number().each(),
         ];
         for source in sources {
             let text = source.to_string();
@@ -362,6 +459,7 @@ mod tests {
             assert_eq!(Stored::parse(&text), Some(Stored::Declared(source)));
         }
         assert_eq!(Stored::parse("function"), Some(Stored::Function));
+        assert_eq!(Stored::parse("each:function"), Some(Stored::FunctionOfMany));
     }
 
     #[test]
@@ -411,6 +509,12 @@ mod tests {
             "number:bytes:0..4",
             "number:number:csv:1",
             "number:json-or-empty:/a",
+            "number:each:json:/a",
+            "each:each:json:/a",
+            "each:csv:1",
+            "each:number:csv:1",
+            "each:bytes:0..4",
+            "each:function",
             "function",
             &long,
         ] {

@@ -1,4 +1,4 @@
-//! Finding the key of an index in a row.
+//! Finding the keys of an index in a row.
 //!
 //! Invariants: no row, and no function of the user, makes this panic; while it runs nothing is held.
 
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::definition::{Extractor, KeySource, Place};
 use crate::encode;
 
-/// What finds the key of an index in a row.
+/// What finds the keys of an index in a row.
 #[derive(Clone)]
 pub enum Extract {
     /// A function of the program.
@@ -17,14 +17,18 @@ pub enum Extract {
 }
 
 impl Extract {
-    /// The key in this row, if it has one; what is wrong with the row if not. O(length of the row)
+    /// The keys in this row, each once and in order; what is wrong with the row if there is. O(length of the row)
     /// for a declared source.
-    pub fn key(&self, row: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        match self {
+    pub fn keys(&self, row: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let mut keys = match self {
             Extract::Function(function) => catch_unwind(AssertUnwindSafe(|| function(row)))
-                .unwrap_or_else(|panic| Err(format!("its function panicked: {}", said(&*panic)))),
-            Extract::Declared(KeySource(place)) => at_place(row, place),
-        }
+                .unwrap_or_else(|panic| Err(format!("its function panicked: {}", said(&*panic))))?,
+            Extract::Declared(KeySource(Place::Each(place))) => elements(row, place)?,
+            Extract::Declared(KeySource(place)) => at_place(row, place)?.into_iter().collect(),
+        };
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
     }
 }
 
@@ -35,16 +39,36 @@ fn at_place(row: &[u8], place: &Place) -> Result<Option<Vec<u8>>, String> {
         Place::JsonOrEmpty(pointer) => json_key(row, pointer),
         Place::Csv(column, delimiter) => csv_key(row, usize::from(*column), *delimiter),
         Place::Number(place) => {
-            let Some(key) = at_place(row, place)? else {
-                return Ok(None);
-            };
-            let text = String::from_utf8_lossy(&key);
-            let number = encode::number(&text);
-            number.map(Some).ok_or_else(|| {
-                let shown: String = text.chars().take(40).collect();
-                format!("{shown:?} is no number")
-            })
+            let key = at_place(row, place)?;
+            key.map(|key| as_number(&key)).transpose()
         }
+        // Only outermost.
+        Place::Each(place) => Ok(elements(row, place)?.into_iter().next()),
+    }
+}
+
+fn as_number(text: &[u8]) -> Result<Vec<u8>, String> {
+    let text = String::from_utf8_lossy(text);
+    encode::number(&text).ok_or_else(|| {
+        let shown: String = text.chars().take(40).collect();
+        format!("{shown:?} is no number")
+    })
+}
+
+/// The keys of the elements of an array, or the one of what is none.
+fn elements(row: &[u8], place: &Place) -> Result<Vec<Vec<u8>>, String> {
+    match place {
+        Place::Json(pointer) => {
+            let mut keys = json_elements(row, pointer)?;
+            keys.retain(|key| !key.is_empty());
+            Ok(keys)
+        }
+        Place::JsonOrEmpty(pointer) => json_elements(row, pointer),
+        Place::Number(place) => elements(row, place)?
+            .iter()
+            .map(|key| as_number(key))
+            .collect(),
+        _ => Ok(at_place(row, place)?.into_iter().collect()),
     }
 }
 
@@ -54,13 +78,19 @@ fn said(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("without saying why")
 }
 
+#[cfg(feature = "json")]
+use serde_json::value::RawValue;
+
+#[cfg(feature = "json")]
+fn no_json(e: serde_json::Error) -> String {
+    format!("the row is no JSON: {e}")
+}
+
 /// What a pointer names in a row, as the row has it: a number keeps all its digits, where a parsed
 /// one would be rounded, and two rows would have one key.
 #[cfg(feature = "json")]
-fn json_key(row: &[u8], pointer: &str) -> Result<Option<Vec<u8>>, String> {
-    use serde_json::value::RawValue;
+fn json_at<'r>(row: &'r [u8], pointer: &str) -> Result<Option<&'r RawValue>, String> {
     use std::collections::HashMap;
-    let no_json = |e: serde_json::Error| format!("the row is no JSON: {e}");
     let mut at: &RawValue = serde_json::from_slice(row).map_err(no_json)?;
     // A pointer that is not empty begins with a slash; every step looks only at what is below it.
     for token in pointer.split('/').skip(1) {
@@ -82,6 +112,12 @@ fn json_key(row: &[u8], pointer: &str) -> Result<Option<Vec<u8>>, String> {
             None => return Ok(None),
         }
     }
+    Ok(Some(at))
+}
+
+/// The key that a value is.
+#[cfg(feature = "json")]
+fn json_text(at: &RawValue, pointer: &str) -> Result<Option<Vec<u8>>, String> {
     match at.get().as_bytes().first() {
         Some(b'n') => Ok(None),
         Some(b'"') => {
@@ -94,6 +130,27 @@ fn json_key(row: &[u8], pointer: &str) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
+#[cfg(feature = "json")]
+fn json_key(row: &[u8], pointer: &str) -> Result<Option<Vec<u8>>, String> {
+    match json_at(row, pointer)? {
+        Some(at) => json_text(at, pointer),
+        None => Ok(None),
+    }
+}
+
+#[cfg(feature = "json")]
+fn json_elements(row: &[u8], pointer: &str) -> Result<Vec<Vec<u8>>, String> {
+    let Some(at) = json_at(row, pointer)? else {
+        return Ok(Vec::new());
+    };
+    if !at.get().starts_with('[') {
+        return Ok(json_text(at, pointer)?.into_iter().collect());
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(at.get()).map_err(no_json)?;
+    let keys = items.iter().map(|item| json_text(item, pointer));
+    keys.filter_map(Result::transpose).collect()
+}
+
 /// The place in an array that a step of a pointer names: RFC 6901 has one text for each.
 #[cfg(feature = "json")]
 fn position(token: &str) -> Option<usize> {
@@ -102,8 +159,16 @@ fn position(token: &str) -> Option<usize> {
 }
 
 #[cfg(not(feature = "json"))]
+const NO_JSON: &str = "this program was built without the feature \"json\" of terrace";
+
+#[cfg(not(feature = "json"))]
 fn json_key(_: &[u8], _: &str) -> Result<Option<Vec<u8>>, String> {
-    Err("this program was built without the feature \"json\" of terrace".into())
+    Err(NO_JSON.into())
+}
+
+#[cfg(not(feature = "json"))]
+fn json_elements(_: &[u8], _: &str) -> Result<Vec<Vec<u8>>, String> {
+    Err(NO_JSON.into())
 }
 
 /// The field of a column, counted from 1, up to the end of the first line outside of quotes.
@@ -141,8 +206,9 @@ mod tests {
     use std::sync::Arc;
 
     fn of(source: &str, row: &[u8]) -> Result<Option<String>, String> {
-        let key = Extract::Declared(source.parse().unwrap()).key(row)?;
-        Ok(key.map(|key| String::from_utf8(key).unwrap()))
+        let mut keys = Extract::Declared(source.parse().unwrap()).keys(row)?;
+        assert!(keys.len() < 2);
+        Ok(keys.pop().map(|key| String::from_utf8(key).unwrap()))
     }
 
     fn some(text: &str) -> Result<Option<String>, String> {
@@ -202,7 +268,10 @@ mod tests {
     #[cfg(feature = "json")]
     #[test]
     fn numbers_of_a_row() {
-        let key = |source: &str, row: &[u8]| Extract::Declared(source.parse().unwrap()).key(row);
+        let key = |source: &str, row: &[u8]| {
+            let keys = Extract::Declared(source.parse().unwrap()).keys(row)?;
+            Ok::<_, String>(keys.into_iter().next())
+        };
         assert_eq!(key("number:csv:2", b"a,1e2"), Ok(encode::number("100")));
         assert_eq!(
             key("number:json:/a", br#"{"a":-1.50}"#),
@@ -218,6 +287,34 @@ mod tests {
                 .unwrap_err()
                 .contains("no number")
         );
+    }
+
+    #[cfg(feature = "json")]
+    #[test]
+    fn elements_of_an_array() {
+        let of = |source: &str, row: &str| {
+            let keys = Extract::Declared(source.parse().unwrap()).keys(row.as_bytes())?;
+            let text = |key| String::from_utf8(key).unwrap();
+            Ok::<_, String>(keys.into_iter().map(text).collect::<Vec<_>>())
+        };
+        let row = r#"{"a":["y","x",null,"",7,"x"],"b":"one"}"#;
+        assert_eq!(of("each:json:/a", row).unwrap(), ["7", "x", "y"]);
+        assert_eq!(
+            of("each:json-or-empty:/a", row).unwrap(),
+            ["", "7", "x", "y"]
+        );
+        assert_eq!(of("each:json:/b", row).unwrap(), ["one"]);
+        assert!(of("each:json:/c", row).unwrap().is_empty());
+        assert!(
+            of("each:json:/a", r#"{"a":[[1]]}"#)
+                .unwrap_err()
+                .contains("array")
+        );
+        assert!(of("each:json:", "[").unwrap_err().contains("no JSON"));
+        let numbers = Extract::Declared("each:number:json:".parse().unwrap());
+        let wanted = ["-1", "2", "10"].map(|text| encode::number(text).unwrap());
+        assert_eq!(numbers.keys(b"[10,2,-1,2.0]").unwrap(), wanted);
+        assert!(numbers.keys(b"[1,true]").unwrap_err().contains("no number"));
     }
 
     #[cfg(feature = "json")]
@@ -239,12 +336,12 @@ mod tests {
 
     #[test]
     fn a_function_that_panics_is_an_error() {
-        let extract = Extract::Function(Arc::new(|row: &[u8]| Ok(Some(row[..4].to_vec()))));
+        let extract = Extract::Function(Arc::new(|row: &[u8]| Ok(vec![row[..4].to_vec()])));
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| ()));
-        let answer = extract.key(b"abc");
+        let answer = extract.keys(b"abc");
         std::panic::set_hook(hook);
         assert!(answer.unwrap_err().contains("panicked"));
-        assert_eq!(extract.key(b"abcde"), Ok(Some(b"abcd".to_vec())));
+        assert_eq!(extract.keys(b"abcde"), Ok(vec![b"abcd".to_vec()]));
     }
 }

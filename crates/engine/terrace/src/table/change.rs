@@ -187,35 +187,34 @@ impl Core {
         for row in rows.iter_unordered()? {
             let (primary, row) = row?;
             seen += 1;
-            let Some(key) = index.key_of(table, &row)? else {
-                continue;
-            };
-            let (entry, value) = encode(unique, &key, &primary);
-            check_lengths(self.longest_key(), &entry, &[]).map_err(|e| {
-                Error::invalid(format!(
-                    "the key of the row \"{}\" is too long for the index \"{}\" of the table \"{}\": {e}",
-                    primary.escape_ascii(),
-                    index.name,
-                    table.name()
-                ))
-            })?;
-            if unique {
-                let found = {
-                    let _pass = self.enter(&index.open)?;
-                    let found = index.open.structure.get(&key, &mut holder);
-                    found.map_err(|e| self.failed(e))?
-                };
-                let other = found.then_some(&holder).or(holders.get(&key));
-                if let Some(other) = other {
-                    return Err(duplicate(table, index, &key, other, &primary));
+            for key in index.keys_of(table, &row)? {
+                let (entry, value) = encode(unique, &key, &primary);
+                check_lengths(self.longest_key(), &entry, &[]).map_err(|e| {
+                    Error::invalid(format!(
+                        "the key of the row \"{}\" is too long for the index \"{}\" of the table \"{}\": {e}",
+                        primary.escape_ascii(),
+                        index.name,
+                        table.name()
+                    ))
+                })?;
+                if unique {
+                    let found = {
+                        let _pass = self.enter(&index.open)?;
+                        let found = index.open.structure.get(&key, &mut holder);
+                        found.map_err(|e| self.failed(e))?
+                    };
+                    let other = found.then_some(&holder).or(holders.get(&key));
+                    if let Some(other) = other {
+                        return Err(duplicate(table, index, &key, other, &primary));
+                    }
+                    holders.insert(key, primary.clone());
                 }
-                holders.insert(key, primary.clone());
-            }
-            batch.change(&index.open, None, &entry, Change::Put(value));
-            if batch.len() >= STEP_ENTRIES || batch.bytes() >= STEP_BYTES {
-                self.write_step(&mut batch)?;
-                holders.clear();
-                progress(seen);
+                batch.change(&index.open, None, &entry, Change::Put(value));
+                if batch.len() >= STEP_ENTRIES || batch.bytes() >= STEP_BYTES {
+                    self.write_step(&mut batch)?;
+                    holders.clear();
+                    progress(seen);
+                }
             }
         }
         self.write_step(&mut batch)?;

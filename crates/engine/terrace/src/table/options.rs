@@ -125,7 +125,7 @@ pub(crate) fn too_many() -> Error {
 pub(crate) fn check_index(index: &Index) -> Result<()> {
     check_name(&index.name)?;
     match &index.source {
-        Stored::Function => Ok(()),
+        Stored::Function | Stored::FunctionOfMany => Ok(()),
         Stored::Declared(source) => source.check(),
     }
 }

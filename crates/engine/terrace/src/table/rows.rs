@@ -61,7 +61,7 @@ pub enum Round {
     Claimed(Arc<Claim>),
 }
 
-/// What changes in one index because of one row.
+/// What changes in one index because of one row: a key goes, one comes, or both.
 struct Difference<'b> {
     index: IndexState,
     table: Arc<Open>,
@@ -344,13 +344,22 @@ impl Core {
                 expected.versions.push((slot, version));
             }
             for index in snapshot.iter() {
-                let key_of = |row: &[u8]| index.key_of(open, row);
-                let old = if found { key_of(&row)? } else { None };
+                let keys_of = |row: &[u8]| index.keys_of(open, row);
+                let old = if found { keys_of(&row)? } else { Vec::new() };
                 let new = match change {
-                    Change::Put(row) => key_of(row)?,
-                    Change::Delete => None,
+                    Change::Put(row) => keys_of(row)?,
+                    Change::Delete => Vec::new(),
                 };
-                if old != new {
+                let not_in = |keys: &[Vec<u8>], key: &[u8]| {
+                    keys.binary_search_by(|other| other[..].cmp(key)).is_err()
+                };
+                let mut goes = old.iter().filter(|key| not_in(&new, key));
+                let mut comes = new.iter().filter(|key| not_in(&old, key));
+                loop {
+                    let (old, new) = (goes.next().cloned(), comes.next().cloned());
+                    if old.is_none() && new.is_none() {
+                        break;
+                    }
                     differences.push(Difference {
                         index: index.clone(),
                         table: open.clone(),

@@ -123,7 +123,7 @@ impl<'t> TransactionRows<'t> {
             let (Staged::Put(row), Some(state)) = (staged, state) else {
                 continue;
             };
-            if let Some(key) = state.key_of(&table.open, row)? {
+            for key in state.keys_of(&table.open, row)? {
                 let (entry, _) = encode(index.unique, &key, primary);
                 if entry >= low && high.as_ref().is_none_or(|high| entry < *high) {
                     own.push((entry, primary.to_vec(), Some(row.clone())));

@@ -1,4 +1,4 @@
-//! A table with a unique and another index, as one model says it should be: over random operations,
+//! A table with a unique index, one of several keys for a row, and another one, as one model says it should be: over random operations,
 //! reopenings, power cuts at any call, and indexes that come and go.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,20 @@ use terrace_sim::{Fault, Injection, Rng, SimDisk};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Keys of one row: the parts of its number.
+fn parts(row: &[u8]) -> Vec<Vec<u8>> {
+    row.iter().take(3).skip(1).map(|byte| vec![*byte]).collect()
+}
+
 /// The first byte of a row says its group, which many rows share; bytes 1 to 2 are a number that one
-/// row has alone.
-fn indexes() -> [Index; 2] {
+/// row has alone, and of which the bytes are keys, too.
+fn indexes() -> [Index; 3] {
     [
         Index::by("group", |row| {
             Ok(row.first().filter(|b| **b != 0).map(|b| vec![0, *b]))
         }),
         Index::on("number", KeySource::bytes(1..3)).unique(),
+        Index::many("part", |row| Ok(parts(row))),
     ]
 }
 
@@ -93,17 +99,23 @@ fn write(db: &Database, table: &Table, step: &Step, durability: Durability) -> R
 fn check(table: &Table, model: &Rows) {
     let got: Result<Rows> = table.iter().unwrap().collect();
     assert!(got.unwrap() == *model, "the rows differ");
-    let by = |key: &dyn Fn(&[u8]) -> Option<Vec<u8>>| {
-        let mut all: Vec<_> = model
-            .iter()
-            .filter_map(|(primary, row)| Some((key(row)?, primary.clone(), row.clone())))
-            .collect();
+    let by = |keys: &dyn Fn(&[u8]) -> Vec<Vec<u8>>| {
+        let of = |(primary, row): (&Vec<u8>, &Vec<u8>)| {
+            let (primary, row) = (primary.clone(), row.clone());
+            let keys = keys(&row).into_iter();
+            keys.map(move |key| (key, primary.clone(), row.clone()))
+        };
+        let mut all: Vec<_> = model.iter().flat_map(of).collect();
         all.sort();
+        all.dedup();
         all
     };
-    let groups = by(&|row| row.first().filter(|b| **b != 0).map(|b| vec![0, *b]));
-    let numbers = by(&|row| row.get(1..3).map(<[u8]>::to_vec));
-    for (name, want) in [("group", groups), ("number", numbers)] {
+    let groups = by(&|row| {
+        let group = row.first().filter(|b| **b != 0);
+        group.map(|b| vec![0, *b]).into_iter().collect()
+    });
+    let numbers = by(&|row| row.get(1..3).map(<[u8]>::to_vec).into_iter().collect());
+    for (name, want) in [("group", groups), ("number", numbers), ("part", by(&parts))] {
         let index = table.index(name).unwrap();
         let keys: Result<Vec<_>> = index.keys::<&[u8]>(..).unwrap().collect();
         let wanted: Vec<_> = want
@@ -153,8 +165,8 @@ fn mirror(seed: u64, tiers: Tiers) {
                 check(&table, &model);
             }
             4 if n % 5 == 0 => {
-                let at = rng.below(2) as usize;
-                table.drop_index(["group", "number"][at]).unwrap();
+                let at = rng.below(3) as usize;
+                table.drop_index(["group", "number", "part"][at]).unwrap();
                 let again = indexes()[at].clone();
                 table.create_index(again).unwrap();
                 check(&table, &model);
@@ -316,4 +328,50 @@ fn rows_never_come_out_under_a_wrong_key() {
 #[test]
 fn a_row_that_changes_in_between_is_read_again() {
     a_change_within_a_change();
+}
+
+/// Keys of one row that two rows would share are refused, and a row may change some of its own.
+#[test]
+fn a_unique_index_of_many_keys_gives_each_to_one_row() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let names = Index::on("name", KeySource::json_pointer("/names").each()).unique();
+        let options = TableOptions::new().tiers(tiers).index(names);
+        let table = db.table_with("t", options).unwrap();
+        table.put("1", r#"{"names":["a","b","a"]}"#).unwrap();
+        let taken = table.put("2", r#"{"names":["c","b"]}"#).unwrap_err();
+        assert!(
+            matches!(&taken, Error::Duplicate { key, .. } if key == b"b"),
+            "{taken}"
+        );
+        table.put("2", r#"{"names":["c"]}"#).unwrap();
+        // What one gives up another takes, in one batch.
+        let mut batch = db.batch();
+        batch.put(&table, "2", r#"{"names":["b","d"]}"#);
+        batch.put(&table, "1", r#"{"names":["c","a"]}"#);
+        db.write(batch, None).unwrap();
+        // A transaction sees the keys of rows that it has changed itself.
+        db.transaction(|t| {
+            t.put(&table, "3", r#"{"names":["e","f"]}"#)?;
+            let found = t.index(&table, "name")?.get("f")?.count();
+            assert_eq!(found, 1);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+        let keys = table.index("name").unwrap().keys::<&str>(..).unwrap();
+        let keys: Vec<_> = keys
+            .map(|key| String::from_utf8(key.unwrap().0).unwrap())
+            .collect();
+        assert_eq!(keys, ["a", "b", "c", "d", "e", "f"]);
+        verify(&db);
+        // Made over rows that are there, it is the same.
+        table.drop_index("name").unwrap();
+        let again = Index::on("again", KeySource::json_pointer("/names").each());
+        table.create_index(again).unwrap();
+        assert_eq!(table.index("again").unwrap().iter().unwrap().count(), 6);
+        table.delete("1").unwrap();
+        assert_eq!(table.index("again").unwrap().iter().unwrap().count(), 4);
+        verify(&db);
+    }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod a_put_waits_for_one_step;
+mod calls_are_futures;
 mod every_structure_conforms;
 mod figures_add_up;
 mod hash_tables_go_in_steps;

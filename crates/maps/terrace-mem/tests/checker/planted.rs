@@ -8,7 +8,8 @@ use terrace_mem::{
     ConcurrentHybridMap, Fault, HybridMap, Merging, Options, Pair, Trigger, What, plant,
 };
 
-/// Whether the check fails with the fault; all in one test, since a fault is planted globally.
+/// Whether the check fails with the fault; all in one test of a process of its own, since a fault is planted in
+/// the whole process.
 fn caught(fault: Fault, check: fn()) -> bool {
     plant(Some(fault));
     let failed = catch_unwind(check).is_err();
@@ -158,8 +159,32 @@ fn places_are_whole(pair: Pair) {
     assert!((0..2000).all(|i| map.get(&(i * 10)) == Some(&1)));
 }
 
+/// In this variable a process is told that it is there for the faults alone: other tests in it would meet them.
+const ALONE: &str = "TERRACE_MEM_FAULTS_ALONE";
+
 #[test]
 fn every_planted_fault_is_caught() {
+    if std::env::var_os(ALONE).is_some() {
+        return each_is_caught();
+    }
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "planted::every_planted_fault_is_caught",
+            "--nocapture",
+        ])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let (said, errors) = (
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr),
+    );
+    assert!(said.contains("running 1 test"), "{said}");
+    assert!(run.status.success(), "{said}{errors}");
+}
+
+fn each_is_caught() {
     let same: fn() = || in_orders(crate::scenes::same_keys, 3000);
     let split: fn() = || in_orders(crate::scenes::split, 3000);
     let fresh: fn() = || in_orders(crate::scenes::fresh_keys, 3000);

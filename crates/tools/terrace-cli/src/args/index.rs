@@ -41,12 +41,13 @@ pub struct IndexCreateArgs {
 }
 
 const INDEX_HELP: &str = "\
-A SOURCE is json:/POINTER, json-or-empty:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, as `terrace load --help` \
-says. If two rows have the same key in a unique index, both are named, and there is no index.
+A SOURCE is json:/POINTER, json-or-empty:/POINTER, csv:COLUMN, csv:COLUMN:DELIMITER or bytes:FROM..TO, also behind number: or each:, as \
+`terrace load --help` says. If two rows have the same key in a unique index, both are named, and there is no index.
 
 Examples:
   terrace index create staff.db main city=json:/city
-  terrace index create staff.db main badge=unique:json:/badge";
+  terrace index create staff.db main badge=unique:json:/badge
+  terrace index create staff.db main skill=each:json:/skills";
 
 #[derive(Args, Debug)]
 pub struct IndexDropArgs {

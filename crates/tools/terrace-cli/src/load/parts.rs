@@ -30,7 +30,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
     let (known, unknown): (Vec<_>, Vec<_>) = info
         .indexes
         .iter()
-        .partition(|index| index.source != "function");
+        .partition(|index| !index.is_by_function());
     for index in unknown {
         tell(&format!(
             "terrace: the index {:?} of {:?} is by a function of the program that made it, so it is not made \

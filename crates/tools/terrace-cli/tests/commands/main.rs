@@ -5,6 +5,7 @@ mod common;
 
 mod backups;
 mod changes;
+mod doctor;
 mod interrupted;
 mod memories;
 mod places;

@@ -1,0 +1,184 @@
+//! A structure whose calls are futures.
+
+use std::ops::RangeBounds;
+
+use terrace_base::{Error, Result};
+use terrace_wal::Durability;
+
+use super::pool::Pool;
+use super::records::Records;
+use crate::Merge;
+use crate::api::ordered::{between, bounds};
+use crate::api::range::past_prefix;
+
+/// A structure of any kind. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Map {
+    map: crate::Map,
+    pool: Pool,
+}
+
+impl Map {
+    pub(super) fn new(map: crate::Map, pool: Pool) -> Map {
+        Map { map, pool }
+    }
+
+    /// The structure itself, for what does not wait for a disk.
+    pub fn get_ref(&self) -> &crate::Map {
+        &self.map
+    }
+
+    /// Any calls of the structure, on a thread where they may wait.
+    ///
+    /// # Errors
+    /// Those of the calls.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        calls: impl FnOnce(&crate::Map) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let map = self.map.clone();
+        self.pool.run(move || calls(&map)).await?
+    }
+
+    /// As [`crate::Map::get`]; without a thread if the record is in memory.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let (key, mut value) = (key.as_ref(), Vec::new());
+        match self.map.get_if_resident(key, &mut value)? {
+            Some(found) => Ok(found.then_some(value)),
+            None => {
+                let key = key.to_vec();
+                self.run(move |map| map.get(key)).await
+            }
+        }
+    }
+
+    /// As [`crate::Map::get_many`]; without a thread if all records are in memory.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let (mut values, mut missed) = (Vec::with_capacity(keys.len()), Vec::new());
+        for (i, key) in keys.iter().enumerate() {
+            let mut value = Vec::new();
+            match self.map.get_if_resident(key.as_ref(), &mut value)? {
+                Some(found) => values.push(found.then_some(value)),
+                None => {
+                    values.push(None);
+                    missed.push((i, key.as_ref().to_vec()));
+                }
+            }
+        }
+        if !missed.is_empty() {
+            let (places, keys): (Vec<usize>, Vec<Vec<u8>>) = missed.into_iter().unzip();
+            let read = self.run(move |map| map.get_many(&keys)).await?;
+            for (i, value) in places.into_iter().zip(read) {
+                values[i] = value;
+            }
+        }
+        Ok(values)
+    }
+
+    /// As [`crate::Map::contains_key`]; without a thread if the record is in memory.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.get(key).await?.is_some())
+    }
+
+    /// As [`crate::Map::put`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        self.run(move |map| map.put(key, value)).await
+    }
+
+    /// As [`crate::Map::put_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        self.run(move |map| map.put_with(key, value, durability))
+            .await
+    }
+
+    /// As [`crate::Map::delete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        let key = key.as_ref().to_vec();
+        self.run(move |map| map.delete(key)).await
+    }
+
+    /// As [`crate::Map::insert`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        self.run(move |map| map.insert(key, value)).await
+    }
+
+    /// As [`crate::Map::remove`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn remove(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        let key = key.as_ref().to_vec();
+        self.run(move |map| map.remove(key)).await
+    }
+
+    /// As [`crate::Map::merge`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn merge(&self, key: impl AsRef<[u8]>, merge: Merge) -> Result<bool> {
+        let key = key.as_ref().to_vec();
+        self.run(move |map| map.merge(key, merge)).await
+    }
+
+    /// The records of a range, in order, as [`crate::Tree::range`]. Of a hash table, which has no order, it is an
+    /// error.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Records {
+        let (low, high) = bounds(&range);
+        self.between(low, high)
+    }
+
+    /// The records whose keys begin with `prefix`, in order, as [`crate::Tree::prefix`]. Of a hash table it is an
+    /// error.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Records {
+        let prefix = prefix.as_ref();
+        self.between(prefix.to_vec(), past_prefix(prefix))
+    }
+
+    fn between(&self, low: Vec<u8>, high: Option<Vec<u8>>) -> Records {
+        let map = self.map.clone();
+        Records::new(self.pool.clone(), move || {
+            match map.as_tree().is_some() || map.as_table().is_some() {
+                true => between(&map, low, high),
+                false => Err(Error::invalid(format!(
+                    "'{}' is a hash table, which has no order; iter() goes through all of it",
+                    map.name()
+                ))),
+            }
+        })
+    }
+
+    /// All records, as [`crate::Map::iter`].
+    pub fn iter(&self) -> Records {
+        let map = self.map.clone();
+        Records::new(self.pool.clone(), move || map.iter())
+    }
+}

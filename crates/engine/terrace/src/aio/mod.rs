@@ -1,0 +1,42 @@
+//! Terrace for programs that run on Tokio (feature `tokio`): nothing here makes a thread of the runtime wait for a
+//! disk.
+//!
+//! A read that memory answers returns at once, without a thread: so it is with nearly all where accesses are skewed.
+//! All else, writes among it, runs on the runtime's threads for blocking work, [`MOST_THREADS`] calls at a time
+//! unless another number is said.
+//!
+//! ```
+//! use terrace::{Options, aio};
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let folder = dir.path().to_owned();
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+//! # runtime.block_on(async move {
+//! let db = aio::Database::open(folder, Options::new().memory(16 << 20)).await?;
+//! let users = db.tree("users").await?;
+//! users.put("alice", "Berlin").await?;
+//! assert_eq!(users.get("alice").await?.as_deref(), Some(&b"Berlin"[..]));
+//! let mut all = users.iter();
+//! while let Some(record) = all.next().await {
+//!     let (key, value) = record?;
+//!     println!("{} lives in {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close().await?;
+//! # Ok::<(), terrace::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! **A future that is dropped**: before it has a thread, nothing has happened. After that the call goes on by itself
+//! and is done wholly or not at all, as one whose answer is lost on its way. A stream keeps its place when the future
+//! of its `next` is dropped: no record is left out, and none comes twice. Nothing is locked while a future waits.
+
+mod changes;
+mod database;
+mod map;
+mod pool;
+mod records;
+
+pub use changes::Changes;
+pub use database::Database;
+pub use map::Map;
+pub use pool::MOST_THREADS;
+pub use records::Records;
