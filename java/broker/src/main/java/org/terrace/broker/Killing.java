@@ -96,7 +96,8 @@ public final class Killing {
 
     private void run(int seconds, int interval, int events) throws Exception {
         Process broker = broker();
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + port))) {
+        // A busy machine takes long to start a broker.
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + port, "default.api.timeout.ms", "300000"))) {
             List<NewTopic> topics = new ArrayList<>();
             for (String topic : List.of("events", "names", "totals", "named")) {
                 topics.add(new NewTopic(topic, PARTITIONS, (short) 1));
