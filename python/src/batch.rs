@@ -72,10 +72,14 @@ impl Batch {
         value: &Bound<'_, PyAny>,
         expire: Option<f64>,
     ) -> PyResult<()> {
+        let expires = match expire {
+            Some(seconds) => Some(in_seconds(&map.slot.take_clone()?, seconds)?),
+            None => None,
+        };
         self.add(Change {
             map: map.slot.clone(),
             key: owned(key)?,
-            to: To::Put(owned(value)?, expire.map(in_seconds).transpose()?),
+            to: To::Put(owned(value)?, expires),
         })
     }
 

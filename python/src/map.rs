@@ -283,7 +283,7 @@ impl Map {
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
         if let Some(seconds) = expire {
-            let expires = in_seconds(seconds)?;
+            let expires = in_seconds(&self.slot.take_clone()?, seconds)?;
             return self.slot.with(py, |map| match durability(sync) {
                 Some(durability) => {
                     map.put_expiring_with(key.as_ref(), value.as_ref(), expires, durability)
@@ -307,7 +307,10 @@ impl Map {
         sync: Option<bool>,
     ) -> PyResult<bool> {
         let key = data(key)?;
-        let expires = expire.map_or(Ok(Expires::Never), in_seconds)?;
+        let expires = match expire {
+            Some(seconds) => in_seconds(&self.slot.take_clone()?, seconds)?,
+            None => Expires::Never,
+        };
         self.slot.with(py, |map| match durability(sync) {
             Some(durability) => map.expire_with(key.as_ref(), expires, durability),
             None => map.expire(key.as_ref(), expires),

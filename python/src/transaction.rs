@@ -450,7 +450,8 @@ impl Transaction {
         expire: Option<f64>,
     ) -> PyResult<()> {
         let (key, value) = (data(key)?, data(value)?);
-        if let Some(expires) = expire.map(in_seconds).transpose()? {
+        if let Some(seconds) = expire {
+            let expires = in_seconds(&map.slot.take_clone()?, seconds)?;
             return this.as_super().with(py, map, |t, map| {
                 t.put_expiring(map, key.as_ref(), value.as_ref(), expires)
             });
@@ -469,7 +470,10 @@ impl Transaction {
         expire: Option<f64>,
     ) -> PyResult<bool> {
         let key = data(key)?;
-        let expires = expire.map_or(Ok(terrace::Expires::Never), in_seconds)?;
+        let expires = match expire {
+            Some(seconds) => in_seconds(&map.slot.take_clone()?, seconds)?,
+            None => terrace::Expires::Never,
+        };
         this.as_super()
             .with(py, map, |t, map| t.expire(map, key.as_ref(), expires))
     }

@@ -450,6 +450,7 @@ mod tests {
             watched_seconds: 12.5,
             memory_limit: 12 << 20,
             memory: parts.into(),
+            program: Vec::new(),
             rows: vec![
                 row(
                     "people",

@@ -5,7 +5,7 @@
 //! for ten minutes: a bad answer of a time server must not empty a store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use terrace_base::sync::Mutex;
@@ -96,6 +96,10 @@ pub struct Clock {
     believed_until: AtomicU64,
     /// Whether it is what it was for good: that of a snapshot.
     is_fixed: bool,
+    /// Whether the wall clock is known to be behind. What is below the floor is not looked at then.
+    is_behind: AtomicBool,
+    /// What the wall clock said when it was doubted last: nobody looks again within the millisecond. 0 if it is not.
+    doubted_at: AtomicU64,
     compared: Mutex<Compared>,
     steps: AtomicU64,
 }
@@ -104,10 +108,17 @@ pub struct Clock {
 struct Compared {
     wall: u64,
     monotonic: u64,
-    /// When a step forward was seen that is not believed yet.
-    doubted_since: Option<u64>,
-    /// Whether the wall clock is known to be behind.
-    is_behind: bool,
+    /// A step forward that is not believed yet.
+    doubted: Option<Doubted>,
+}
+
+/// See [`Compared::doubted`].
+#[derive(Clone, Copy)]
+struct Doubted {
+    /// When it was seen, by the monotonic clock.
+    since: u64,
+    /// How far the wall clock was ahead: one that is ahead by something else has stepped again.
+    ahead: u64,
 }
 
 impl Clock {
@@ -121,11 +132,12 @@ impl Clock {
             floor: AtomicU64::new(now),
             believed_until: AtomicU64::new(now.saturating_add(COMPARED_EACH_MS)),
             is_fixed: false,
+            is_behind: AtomicBool::new(is_step_back(wall, floor)),
+            doubted_at: AtomicU64::new(0),
             compared: Mutex::new(Compared {
                 wall: now,
                 monotonic,
-                doubted_since: None,
-                is_behind: wall + TOLD_STEP_MS < floor,
+                doubted: None,
             }),
             steps: AtomicU64::new(0),
         }
@@ -154,6 +166,12 @@ impl Clock {
         if wall > floor && wall < self.believed_until.load(Ordering::Acquire) {
             return self.floor.fetch_max(wall, Ordering::AcqRel).max(wall);
         }
+        if wall < floor && self.is_behind.load(Ordering::Relaxed) {
+            return floor;
+        }
+        if wall == self.doubted_at.load(Ordering::Relaxed) {
+            return floor;
+        }
         self.compare(wall)
     }
 
@@ -162,6 +180,11 @@ impl Clock {
         if !planted(Fault::ClockBack) {
             self.floor.fetch_max(time, Ordering::AcqRel);
         }
+    }
+
+    /// The last time that is believed at once, if somebody says that it is now.
+    pub fn believed_at_once(&self) -> u64 {
+        self.now().saturating_add(DOUBTED_STEP_MS)
     }
 
     /// Steps of the wall clock, forward and back, that were seen.
@@ -175,35 +198,51 @@ impl Clock {
         let floor = self.floor.load(Ordering::Acquire);
         if wall <= floor {
             // Or another thread has just looked at a later clock.
-            let is_behind = wall + TOLD_STEP_MS < floor;
-            if is_behind && !compared.is_behind {
+            if is_step_back(wall, floor) && !self.is_behind.swap(true, Ordering::Relaxed) {
                 self.steps.fetch_add(1, Ordering::Relaxed);
             }
-            compared.is_behind |= is_behind;
+            // What was doubted was taken back.
+            compared.doubted = None;
+            self.doubted_at.store(0, Ordering::Relaxed);
             return floor;
         }
-        compared.is_behind = false;
+        self.is_behind.store(false, Ordering::Relaxed);
         let monotonic = self.source.0.monotonic();
-        let expected = compared.wall + monotonic.saturating_sub(compared.monotonic);
-        let mut now = wall;
-        if wall > expected.saturating_add(DOUBTED_STEP_MS) {
-            let since = *compared.doubted_since.get_or_insert_with(|| {
-                self.steps.fetch_add(1, Ordering::Relaxed);
-                monotonic
-            });
+        let passed = monotonic.saturating_sub(compared.monotonic);
+        let expected = compared.wall.saturating_add(passed);
+        let ahead = wall.saturating_sub(expected);
+        if ahead > DOUBTED_STEP_MS {
+            let same = |doubted: &Doubted| doubted.ahead.abs_diff(ahead) <= DOUBTED_STEP_MS;
+            let since = match compared.doubted.filter(same) {
+                Some(doubted) => doubted.since,
+                None => {
+                    self.steps.fetch_add(1, Ordering::Relaxed);
+                    let since = monotonic;
+                    compared.doubted = Some(Doubted { since, ahead });
+                    since
+                }
+            };
             if monotonic.saturating_sub(since) < DOUBTED_FOR_MS {
-                now = expected;
+                // If it is taken back that is to be seen here.
+                self.believed_until.store(0, Ordering::Release);
+                let now = self.floor.fetch_max(expected, Ordering::AcqRel);
+                self.doubted_at.store(wall, Ordering::Relaxed);
+                return now.max(expected);
             }
         }
-        if now == wall {
-            compared.wall = wall;
-            compared.monotonic = monotonic;
-            compared.doubted_since = None;
-            let until = wall.saturating_add(COMPARED_EACH_MS);
-            self.believed_until.store(until, Ordering::Release);
-        }
-        self.floor.fetch_max(now, Ordering::AcqRel).max(now)
+        compared.wall = wall;
+        compared.monotonic = monotonic;
+        compared.doubted = None;
+        self.doubted_at.store(0, Ordering::Relaxed);
+        let until = wall.saturating_add(COMPARED_EACH_MS);
+        self.believed_until.store(until, Ordering::Release);
+        self.floor.fetch_max(wall, Ordering::AcqRel).max(wall)
     }
+}
+
+/// Whether it is worth telling of.
+fn is_step_back(wall: u64, floor: u64) -> bool {
+    wall.saturating_add(TOLD_STEP_MS) < floor
 }
 
 #[cfg(test)]
@@ -273,6 +312,36 @@ mod tests {
         clock.not_before(BEGIN + 900);
         assert_eq!(clock.now(), BEGIN + 900);
         assert_eq!(Clock::fixed(7).now(), 7);
+    }
+
+    #[test]
+    fn each_leap_has_to_stand_by_itself() {
+        let hands = at(BEGIN);
+        let clock = clock(&hands, 0);
+        let week = 7 * 86_400_000;
+        hands.wall.fetch_add(week, Ordering::Relaxed);
+        assert_eq!((clock.now(), clock.steps()), (BEGIN, 1));
+        // It is taken back and nobody asks; a quarter of an hour later there is another.
+        hands.wall.fetch_sub(week, Ordering::Relaxed);
+        hands.pass(900_000);
+        hands.wall.fetch_add(50 * week, Ordering::Relaxed);
+        assert_eq!((clock.now(), clock.steps()), (BEGIN + 900_000, 2));
+        // It is taken back and somebody asks, soon and while the clock is behind; it comes again.
+        let mut steps = 2;
+        let mut floor = BEGIN + 900_000;
+        for (back, wait) in [(0, 1_000), (5_000_000, 1_000)] {
+            hands.wall.fetch_sub(50 * week + back, Ordering::Relaxed);
+            hands.pass(wait);
+            floor += if back == 0 { wait } else { 0 };
+            assert_eq!(clock.now(), floor);
+            hands.pass(900_000);
+            hands.wall.fetch_add(50 * week + back, Ordering::Relaxed);
+            floor += if back == 0 { 900_000 } else { 901_000 };
+            steps += if back == 0 { 1 } else { 2 };
+            assert_eq!((clock.now(), clock.steps()), (floor, steps));
+        }
+        hands.pass(DOUBTED_FOR_MS);
+        assert_eq!(clock.now(), floor + DOUBTED_FOR_MS + 50 * week);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum Mail {
     Synced,
     /// A client is to be looked at: it is to be sent away, or waits no longer.
     Look(u64),
+    /// A client has more to be read, and others came first.
+    More(u64),
 }
 
 /// The mail of an event loop.

@@ -137,7 +137,8 @@ impl ServeOptions {
                 open.ip()
             ));
         }
-        if self.addresses.is_empty() && self.tls.is_none() {
+        let within_tls = self.tls.as_ref();
+        if self.addresses.is_empty() && within_tls.is_none_or(|tls| tls.addresses.is_empty()) {
             return Err("there is no address to listen on; name one (--bind)".to_owned());
         }
         Ok(())

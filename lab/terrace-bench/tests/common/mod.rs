@@ -57,7 +57,7 @@ impl Memory {
         let keys = KeySpace::new(plan.records, plan.layout, plan.seed);
         let chooser = Chooser::new(plan.distribution, plan.records, plan.seed);
         let best = plan.memory_bytes / plan.record_bytes();
-        let is_held = |&record: &u64| chooser.rank_of(record, false).unwrap() < best;
+        let is_held = |&record: &u64| chooser.rank_of(record, 0).unwrap() < best;
         let held = (0..plan.records)
             .filter(is_held)
             .map(|record| keys.number(record))

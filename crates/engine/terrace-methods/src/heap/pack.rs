@@ -69,7 +69,9 @@ impl Heap {
         if !pid.is_none() && !self.space.is_current(pid) {
             let thin = |room| class_of(room, self.store.page_bytes()) >= THIN;
             if self.room_of(pid)?.is_some_and(thin) {
-                let rows = |heap: &Heap| Ok(heap.keys_of(pid)?.map_or(0, |keys| keys.len()));
+                let rows = |heap: &Heap| -> Attempt<usize> {
+                    Ok(heap.keys_of(pid)?.map_or(0, |keys| keys.len()))
+                };
                 let before = rows(self)?;
                 let emptied = self.empty_page(door, pid);
                 // All else is that there is no room for its rows elsewhere.

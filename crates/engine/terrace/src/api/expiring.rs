@@ -59,6 +59,14 @@ impl Core {
     }
 }
 
+impl crate::Database {
+    /// What time it is for records that expire. Who says in how long one expires counts from here.
+    #[doc(hidden)]
+    pub fn time(&self) -> SystemTime {
+        time_of(self.handle.core.clock.now())
+    }
+}
+
 impl Map {
     /// Stores a value, whether the key was there or not, that is there for so long: from then on no reader sees
     /// it, and its space comes back by and by. The structure has to be made for it

@@ -281,13 +281,18 @@ impl Keys {
 
     /// What an entry says; `None` if its row has expired.
     fn decoded(&self, (entry, value): (Vec<u8>, Vec<u8>)) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        if self.index.table.open.spec.expiring && self.index.row(&entry)?.is_none() {
-            return Ok(None);
-        }
+        // Another row may have taken the key of one that has expired.
+        let current = match self.index.table.open.spec.expiring {
+            true => match self.index.row(&entry)? {
+                Some((primary, _)) => Some(primary),
+                None => return Ok(None),
+            },
+            false => None,
+        };
         let decoded = decode(self.index.unique, &entry, &value);
-        let decoded = decoded
+        let (key, primary) = decoded
             .ok_or_else(|| Error::corrupt("data", None, "an entry of an index makes no sense"))?;
-        Ok(Some(decoded))
+        Ok(Some((key, current.unwrap_or(primary))))
     }
 }
 

@@ -31,6 +31,9 @@ const RECORDS: usize = 64;
 const WORTH: f64 = 0.25;
 /// Records that a round looks at before it leaves the device to others.
 const STEP_RECORDS: usize = 256;
+/// What a dropped record counts for beside its page, and as much for each index of a table: what is logged, and
+/// its part of pages that are written. With a page for each a round would fall behind what expires.
+const DROPPED_BYTES: u64 = 1024;
 /// Windows from the first on that are counted one by one: what is so small need not be guessed.
 const COUNTED: usize = 8;
 
@@ -151,6 +154,11 @@ impl Core {
             return Ok(0);
         }
         let (mut dropped, mut at) = (0, Vec::new());
+        let indexes = open
+            .table
+            .as_ref()
+            .map_or(0, |t| t.snapshot().iter().count());
+        let each = DROPPED_BYTES * (1 + indexes as u64);
         let mut window = Window::new();
         window.set_most_of_values(LEASE_BYTES);
         let mut pace = Pace::new(rate, bytes, None);
@@ -162,8 +170,12 @@ impl Core {
                 self.window_at(open, &at, &mut window, &mut seen)?;
             }
             let prefix = open.structure.position_prefix();
+            let before = dropped;
             for i in window.lower_bound(&at)..window.len() {
                 if self.is_over(&window, i) {
+                    if self.rounds.is_stopped() {
+                        return Ok(dropped);
+                    }
                     let key = window.key(i).get(prefix..).unwrap_or_default();
                     dropped += u64::from(self.expire_one(open, key)?);
                 }
@@ -172,7 +184,8 @@ impl Core {
                 Some(high) if !self.rounds.is_stopped() => at = high,
                 _ => return Ok(dropped),
             }
-            pace.after(self.store.page_bytes() as u64, &mut || ());
+            let page = self.store.page_bytes() as u64;
+            pace.after(page + (dropped - before) * each, &mut || ());
         }
     }
 

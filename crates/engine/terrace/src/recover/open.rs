@@ -360,6 +360,7 @@ fn recover(
     };
     let seen = is_heard.then_some(&mut seen as &mut dyn FnMut(u64, u64));
     let ((log, report), operations) = replay(&registry, threads, |replay| {
+        replay.doubt_marks(clock.believed_at_once());
         let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
         let generation = superblock.generation;
         let log = Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)?;

@@ -53,6 +53,7 @@ pub fn replay<T>(
         },
         operations: 0,
         marked: 0,
+        doubted: u64::MAX,
         hands: Vec::new(),
         common: &common,
     };
@@ -85,8 +86,10 @@ pub fn replay<T>(
 pub struct Replay<'r> {
     applier: Applier<'r>,
     operations: u64,
-    /// The time of the latest mark.
+    /// The latest time of a mark.
     marked: u64,
+    /// Marks of a time past this are not believed.
+    doubted: u64,
     /// One for each thread; none when the caller's thread does it all.
     hands: Vec<Hand>,
     common: &'r Common,
@@ -132,6 +135,7 @@ impl Replay<'_> {
                     self.deal(structure, key, bytes)?;
                 }
                 Effect::Put { .. } | Effect::Delete { .. } => self.applier.change(effect)?,
+                Effect::Mark { time_ms, .. } if time_ms > self.doubted => {}
                 Effect::Mark { time_ms, .. } => self.marked = self.marked.max(time_ms),
                 effect => {
                     self.wait()?;
@@ -142,7 +146,12 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The time of the latest mark, in milliseconds since 1970.
+    /// Marks of a time past this are not believed: they have what the wall clock said, however wrong it was.
+    pub fn doubt_marks(&mut self, past: u64) {
+        self.doubted = past;
+    }
+
+    /// The latest time of a mark that is believed, in milliseconds since 1970.
     pub fn marked(&self) -> u64 {
         self.marked
     }

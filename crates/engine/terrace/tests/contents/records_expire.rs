@@ -1,13 +1,16 @@
 //! Records are there until the instant at which they expire, whatever way they came in and whoever looks, in every
 //! structure; and the time never goes back.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::expiry::{BEGIN, Hands, at, run};
 use crate::common::expiry_scenarios::SCENARIOS;
 use crate::common::{SHAPES, create, factor, named, seeds, tiny};
 use terrace::fault::{calm_rounds, round, store};
-use terrace::{Database, Error, Expires, HashOptions, Kind, Map, MapOptions, Tiers};
+use terrace::{
+    Database, Error, Expires, HashOptions, Index, KeySource, Kind, Map, MapOptions, Merge,
+    TableOptions, Tiers,
+};
 use terrace_sim::{Rng, SimDisk};
 
 #[test]
@@ -96,6 +99,122 @@ fn only_a_structure_that_is_made_for_it_has_records_that_expire() {
         Some(&b"1"[..])
     );
     assert!(db.structures().iter().any(|s| s.name == "h" && s.expiring));
+}
+
+/// A mark has what the wall clock said, which may be wrong by years: it ends no leases after a crash.
+#[test]
+fn a_mark_far_ahead_is_not_believed() {
+    // The system's time, which marks have, is years ahead of the hands.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now = now.as_millis() as u64;
+    for (wall, believed) in [(BEGIN, false), (now - 600_000, true)] {
+        let hands = Hands::new();
+        hands.set(wall);
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+        let tree = db.tree_with("t", MapOptions::new().expiring()).unwrap();
+        tree.put_until("a", "1", at(wall + 10)).unwrap();
+        db.mark("m").unwrap();
+        let copy = disk.copy();
+        drop((tree, db));
+        let db = Database::open_on(copy.shared(), tiny(2).clock(hands.clone())).unwrap();
+        let tree = db.open_tree("t", MapOptions::new().expiring()).unwrap();
+        let found = tree.get("a").unwrap();
+        assert_eq!(found.is_none(), believed);
+        let time = db.time();
+        assert_eq!(time, at(terrace::fault::now(&db)));
+        assert_eq!(time == at(wall), !believed);
+    }
+}
+
+/// Where a row goes with entries, too: who would lengthen a lease that ends meanwhile finds nothing.
+#[test]
+fn a_lease_that_ends_while_it_is_lengthened_has_ended() {
+    for shape in SHAPES {
+        let hands = Hands::new();
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+        let map = create(&db, &named(shape), shape, MapOptions::new().expiring()).unwrap();
+        map.put_until("a", "some", at(BEGIN + 10)).unwrap();
+        let mut seen = Vec::new();
+        let later = Expires::At(at(BEGIN + 1000));
+        let was = map.update_expiring("a", |old| {
+            seen.push(old.is_some());
+            hands.pass(10);
+            old.map(|(value, _)| (value.to_vec(), later))
+        });
+        assert!(!was.unwrap(), "{shape:?}");
+        assert_eq!(seen, [true, false], "{shape:?}");
+        assert_eq!(map.get("a").unwrap(), None);
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_key_of_an_index_names_the_row_that_has_it_now() {
+    let hands = Hands::new();
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+    let first = Index::on("first", KeySource::bytes(0..1)).unique();
+    let options = TableOptions::new().expiring().index(first);
+    let table = db.table_with("t", options).unwrap();
+    table.put("1", "a").unwrap();
+    table.put_until("2", "b", at(BEGIN + 10)).unwrap();
+    table.put_until("3", "c", at(BEGIN + 10)).unwrap();
+    let pair = |key: &str, primary: &str| (key.as_bytes().to_vec(), primary.as_bytes().to_vec());
+    let mut keys = table.index("first").unwrap().keys::<&[u8]>(..).unwrap();
+    assert_eq!(keys.next().unwrap().unwrap(), pair("a", "1"));
+    hands.pass(10);
+    table.put("4", "b").unwrap();
+    let left: Vec<_> = keys.map(Result::unwrap).collect();
+    assert_eq!(left, [pair("b", "4")]);
+}
+
+#[test]
+fn a_time_past_all_numbers_is_far_away() {
+    let hands = Hands::new();
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+    let hash = db.hash_with("h", HashOptions::new().expiring()).unwrap();
+    // So many milliseconds are 384 more than a number has room for.
+    let far = UNIX_EPOCH + Duration::from_secs(18_446_744_073_709_552);
+    hash.put_until("a", "1", far).unwrap();
+    hash.put("b", "2").unwrap();
+    assert!(hash.expire_at("b", far).unwrap());
+    hash.put_for("c", "3", Duration::MAX).unwrap();
+    hands.pass(1_000_000_000);
+    let last = Expires::At(at((1 << 48) - 1));
+    for key in ["a", "b", "c"] {
+        assert_eq!(hash.expires(key).unwrap(), Some(last), "{key}");
+    }
+}
+
+/// A put of the batch itself that has expired by the time it is written is not there for its merges.
+#[test]
+fn a_merge_passes_over_what_its_batch_has_let_expire() {
+    let hands = Hands::new();
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+    let tree = db.tree_with("t", MapOptions::new().expiring()).unwrap();
+    let merge = Merge::Append {
+        bytes: b"m".to_vec(),
+        limit: 100,
+    };
+    for (waits, expected) in [(9, None), (10, Some(&b"m"[..]))] {
+        let mut batch = db.batch();
+        let end = at(hands.now() + 10);
+        batch
+            .put_until(&tree, "a", "1", end)
+            .merge(&tree, "a", merge.clone());
+        hands.pass(waits);
+        db.write(batch, None).unwrap();
+        let found = tree.get_with_expires("a").unwrap();
+        let expected = match expected {
+            Some(value) => (value.to_vec(), Expires::Never),
+            None => (b"1m".to_vec(), Expires::At(end)),
+        };
+        assert_eq!(found, Some(expected));
+    }
 }
 
 /// What is found by faults that tests plant, without them.

@@ -54,7 +54,7 @@ impl People {
     pub fn visits(&self, group: u64) -> impl Iterator<Item = Visit> {
         let mut rng = Rng::new(mix(SEED ^ group.wrapping_add(1)));
         (0..GROUP).map(move |_| Visit {
-            person: self.chooser.record(&mut rng, false),
+            person: self.chooser.record(&mut rng, 0),
             counts: rng.bits() & 1 == 1,
         })
     }

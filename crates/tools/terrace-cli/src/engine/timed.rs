@@ -34,7 +34,7 @@ impl Tree {
         durability: Durability,
     ) -> Result<()> {
         // So long that no time can tell it is for ever.
-        let end = SystemTime::now().checked_add(time);
+        let end = self.inner.database().time().checked_add(time);
         let expires = end.map_or(Expires::Never, Expires::At);
         Ok(self
             .inner

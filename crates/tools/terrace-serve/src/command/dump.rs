@@ -1,5 +1,6 @@
 //! `DUMP`: a value in Redis' own form.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::call::Call;
@@ -14,6 +15,8 @@ use crate::store::work::Work;
 const ENTRIES: usize = 100;
 /// Bytes of a listpack of a stream, at most about so many.
 const PACK: usize = 4096;
+/// Bytes that a field takes in memory beside its own while its time is looked up, about.
+const FIELD: usize = 64;
 
 /// `DUMP`.
 pub fn dump(c: &mut Call) -> Run {
@@ -29,10 +32,18 @@ pub fn dump(c: &mut Call) -> Run {
             out.push(kind::TEXT);
             write::text(&mut out, c.work.text());
         }
-        Kind::Hash if head.leases => {
+        // The head says only whether there may be any.
+        Kind::Hash if c.work.next_lease(&head)?.is_some() => {
             version = WITH_LEASES;
             out.push(kind::HASH_LEASES);
-            let times = c.work.leases(&head)?;
+            let (mut times, mut bytes) = (HashMap::new(), 0);
+            let leases = codec::leases_until(head.number, codec::LATEST);
+            collect(c.work, leases, most, &mut |key, _| {
+                let (time, field) = codec::lease_due_in(key);
+                times.insert(field.to_vec(), time);
+                bytes += field.len() + FIELD;
+                bytes
+            })?;
             let first = times.values().copied().min().unwrap_or(0);
             out.extend_from_slice(&first.to_le_bytes());
             write::length(&mut out, head.count);
@@ -124,6 +135,11 @@ fn collect(
             false => ControlFlow::Continue(()),
         }
     })?;
+    check(too_long)
+}
+
+/// Refuses what is too long.
+fn check(too_long: bool) -> Run {
     match too_long {
         true => refuse("ERR the value is larger than values may be (proto-max-bulk-len)"),
         false => Ok(()),
@@ -177,22 +193,34 @@ fn stream(work: &Work, head: &Head, most: usize, out: &mut Vec<u8>) -> Run {
         write::text(out, &name);
         id(out, group.last);
         write::length(out, group.read.unwrap_or(u64::MAX));
-        let pending = Pending::all(work, head, &name)?;
-        write::length(out, pending.len() as u64);
-        for one in &pending {
-            out.extend_from_slice(&one.id.bytes());
-            out.extend_from_slice(&one.since.to_le_bytes());
-            write::length(out, one.times);
-        }
+        let (mut pending, mut many) = (Vec::new(), 0);
+        let mut of: HashMap<Vec<u8>, Vec<Id>> = HashMap::new();
+        let mut too_long = false;
+        Pending::each(work, head, &name, (Id::MIN, Id::MAX), &mut |one| {
+            pending.extend_from_slice(&one.id.bytes());
+            pending.extend_from_slice(&one.since.to_le_bytes());
+            write::length(&mut pending, one.times);
+            of.entry(one.consumer).or_default().push(one.id);
+            many += 1;
+            too_long = out.len() + pending.len() > most;
+            match too_long {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        check(too_long)?;
+        write::length(out, many);
+        out.extend_from_slice(&pending);
         let consumers = consumers(work, head, &name)?;
         write::length(out, consumers.len() as u64);
         for (consumer, seen) in consumers {
             write::text(out, &consumer);
             out.extend_from_slice(&seen.to_le_bytes());
-            let has = || pending.iter().filter(|one| one.consumer == consumer);
-            write::length(out, has().count() as u64);
-            has().for_each(|one| out.extend_from_slice(&one.id.bytes()));
+            let has = of.remove(&consumer).unwrap_or_default();
+            write::length(out, has.len() as u64);
+            has.iter().for_each(|id| out.extend_from_slice(&id.bytes()));
         }
+        check(out.len() > most)?;
     }
     Ok(())
 }

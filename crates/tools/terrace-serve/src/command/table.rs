@@ -244,7 +244,7 @@ pub const COMMANDS: &[Command] = &[
     c("swapdb", 3, W | ALONE | LONG, NONE, "server", "4.0.0", "", keys::swapdb),
     c("object", -2, R, Keys::Range(2, 2, 1), "generic", "2.2.3", "ENCODING answers that of large values, IDLETIME 0", keys::object),
     c("dump", 2, R, ONE, "generic", "2.6.0", "the same values in other bytes, which Redis 7.0 takes; hashes whose fields expire need 7.4", dump::dump),
-    own("restore", -4, WA, ONE, "generic", "2.6.0", "takes the form of Redis 7.4 and before; without values of modules", Does::Restore),
+    own("restore", -4, WA, ONE, "generic", "2.6.0", "takes the form of Redis 7.4 and before; without values of modules, and without pending entries whose entry was deleted; refuses what takes more memory than four longest values (--max-value)", Does::Restore),
     // Hashes.
     c("hset", -4, WA, ONE, "hash", "2.0.0", "", hashes::hset),
     c("hmset", -4, WA, ONE, "hash", "2.0.0", "", hashes::hmset),
@@ -392,7 +392,8 @@ pub const COMMANDS: &[Command] = &[
     own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none", Does::Script),
     own("fcall", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: true }),
     own("fcall_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: false }),
-    own("function", -2, APART | NO_SCRIPT, NONE, "scripting", "7.0.0", "KILL finds none", Does::Function),
+    // What it changes is not taken back: nothing may make its transaction run again.
+    own("function", -2, APART | ALONE | LONG | NO_SCRIPT, NONE, "scripting", "7.0.0", "KILL finds none", Does::Function),
     // Channels.
     c("subscribe", -2, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::subscribe),
     c("unsubscribe", -1, APART | HEARD | NO_SCRIPT, NONE, "pubsub", "2.0.0", "", pubsub::unsubscribe),

@@ -11,6 +11,12 @@ use crate::store::work::Work;
 
 /// Bytes from which on the loop leaves it to the pool.
 const LARGE: usize = 64 << 10;
+/// Bytes of commands from which on the loop leaves it to the pool: a small dump may stand for many.
+const LARGE_TOLD: usize = 16 * LARGE;
+/// Bytes that a word takes in memory beside its own, about.
+const WORD: usize = 64;
+/// Bytes of commands that one dump may stand for, in longest values: all of them wait in memory to be written as one.
+const MOST_TOLD: usize = 4;
 
 /// What `RESTORE` was told besides.
 #[derive(Default)]
@@ -91,12 +97,22 @@ impl Dispatcher {
         let mut rest = dump;
         let longest = self.host.options.max_value as u64;
         let mut source = source::Source::new(&mut rest, longest);
+        let most = self.host.options.max_value.saturating_mul(MOST_TOLD);
+        let mut told = 0_usize;
         let mut stopped = None;
         // A part of the value is never seen.
         let was_whole = std::mem::replace(&mut work.whole, true);
         let kind = source.byte();
         let read = kind.and_then(|kind| {
             read::value(kind, key, &mut source, &mut |words| {
+                told += words.iter().map(|word| word.len() + WORD).sum::<usize>();
+                if told > most {
+                    return source::broken("it stands for more than may be");
+                }
+                if told > LARGE_TOLD && !work.waits {
+                    stopped = Some(Stop::Miss);
+                    return source::broken("it is left to the pool");
+                }
                 let ran = self.run_words(line, work, words);
                 ran.map_err(|stop| {
                     stopped = Some(stop);

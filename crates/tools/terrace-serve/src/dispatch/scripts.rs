@@ -74,6 +74,8 @@ impl Dispatcher {
     ) -> Run {
         let (db, third) = (line.session.db, line.out.third);
         let was_inside = std::mem::replace(&mut line.session.in_exec, true);
+        // It may have to run again, so a part of it is never written.
+        let was_whole = std::mem::replace(&mut work.whole, true);
         let mut stopped = None;
         let mut answer = Reply {
             third,
@@ -103,6 +105,7 @@ impl Dispatcher {
             }
         });
         line.session.in_exec = was_inside;
+        work.whole = was_whole;
         line.session.select(db);
         work.db = db;
         if let Some(stop) = stopped {

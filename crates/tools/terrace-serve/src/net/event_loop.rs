@@ -33,6 +33,8 @@ const TICK: Duration = Duration::from_millis(500);
 const UNREAD: usize = 8 << 20;
 /// Buffers of a client that count as large when all of them are too many.
 const LARGE: usize = 64 << 10;
+/// How often a client is read before others have their turn, for one that always has more would keep the loop.
+const READS: usize = 16;
 /// A step on the loop that took so long leaves what may take long to the pool for a while.
 const TOO_LONG: Duration = Duration::from_millis(1);
 /// For so long.
@@ -268,6 +270,7 @@ impl EventLoop {
                 Mail::Said(id, said) => self.said(id, &said),
                 Mail::Synced => self.synced(),
                 Mail::Look(id) => self.look(id),
+                Mail::More(id) => self.more(id),
             }
         }
     }
@@ -371,6 +374,13 @@ impl EventLoop {
         }
     }
 
+    fn more(&mut self, id: u64) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.returns = false;
+            self.drive(id);
+        }
+    }
+
     fn give_up(&mut self, now: Instant) {
         while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, id));
@@ -444,7 +454,7 @@ impl EventLoop {
     }
 
     fn go_on(&mut self, id: u64, woken: bool) {
-        let mut woken = woken;
+        let (mut woken, mut reads) = (woken, 0);
         let host = self.host.clone();
         loop {
             let Some(peer) = self.peers.get_mut(&id) else {
@@ -522,6 +532,15 @@ impl EventLoop {
                         self.count(id);
                         return;
                     }
+                    if reads == READS {
+                        let told = std::mem::replace(&mut peer.returns, true);
+                        self.count(id);
+                        if !told {
+                            host.tell(self.on, Mail::More(id));
+                        }
+                        return;
+                    }
+                    reads += 1;
                     match peer.read(&mut self.scratch, &mut self.spares) {
                         Got::Bytes(n) => {
                             self.counts.read += n as u64;

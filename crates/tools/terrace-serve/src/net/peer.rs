@@ -35,6 +35,8 @@ pub struct Peer {
     pub third: bool,
     /// Until when it waits, as the loop has noted it.
     pub until: Option<Instant>,
+    /// Whether the loop was told to come back to it.
+    pub returns: bool,
 }
 
 /// What reading came to.
@@ -87,6 +89,7 @@ impl Peer {
             writes: false,
             third: false,
             until: None,
+            returns: false,
         }
     }
 
@@ -166,6 +169,8 @@ impl Peer {
 
     /// Whether it is gone, as far as can be seen without reading what it has said.
     pub fn is_gone(&mut self) -> bool {
+        // What is deciphered by looking is told by nobody: it has to be read.
+        self.readable |= self.socket.may_have_more();
         self.socket.is_gone()
     }
 

@@ -97,7 +97,10 @@ pub fn file(from: &mut dyn Read, now: u64, tell: &mut read::Tell) -> Got<Held> {
                 let key = from.text()?;
                 let expires = expires.take();
                 if expires.is_some_and(|at| at <= now) {
-                    read::value(kind, &key, &mut from, &mut |_| Ok(()))?;
+                    match read::value(kind, &key, &mut from, &mut |_| Ok(())) {
+                        Err(why) if why == read::EMPTY => continue,
+                        read => read?,
+                    }
                     held.expired += 1;
                     continue;
                 }
@@ -159,6 +162,7 @@ mod tests {
         bytes.extend_from_slice(b"\x00\x01k\x01v");
         bytes.extend_from_slice(b"\xFC\x88\x13\0\0\0\0\0\0\x01\x01l\x02\x01a\xC0\x05");
         bytes.extend_from_slice(b"\xFC\x01\0\0\0\0\0\0\0\0\x04gone\x01v");
+        bytes.extend_from_slice(b"\xFC\x01\0\0\0\0\0\0\0\x01\x05empty\x00");
         bytes.extend_from_slice(b"\xFF\0\0\0\0\0\0\0\0");
         let all = [
             "SELECT 2",

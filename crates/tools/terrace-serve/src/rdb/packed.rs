@@ -4,6 +4,17 @@
 
 use super::source::{Got, broken};
 
+/// Elements of one string: some hundreds by default, and each may take twenty times its bytes in memory.
+const MOST: usize = 1 << 20;
+
+fn add(all: &mut Vec<Vec<u8>>, element: Vec<u8>) -> Got {
+    if all.len() == MOST {
+        return broken("a packed collection has too many elements");
+    }
+    all.push(element);
+    Ok(())
+}
+
 fn int<const N: usize>(bytes: &[u8], at: usize) -> Got<[u8; N]> {
     match bytes
         .get(at..at + N)
@@ -71,7 +82,7 @@ pub fn listpack(bytes: &[u8]) -> Got<Vec<Vec<u8>>> {
             0xF4 => (text(i64::from_le_bytes(int(bytes, at + 1)?)), 9),
             _ => return broken("an element of a listpack of no known form"),
         };
-        all.push(element);
+        add(&mut all, element)?;
         at += length + length_bytes(length);
     }
 }
@@ -121,7 +132,7 @@ pub fn ziplist(bytes: &[u8]) -> Got<Vec<Vec<u8>>> {
             0xF1..=0xFD => (text(i64::from(first & 0xF) - 1), 0),
             _ => return broken("an element of a ziplist of no known form"),
         };
-        all.push(element);
+        add(&mut all, element)?;
         at += length;
     }
 }
@@ -149,7 +160,7 @@ pub fn zipmap(bytes: &[u8]) -> Got<Vec<Vec<u8>>> {
             free = usize::from(int::<1>(bytes, at)?[0]);
             at += 1;
         }
-        all.push(part(bytes, at, length)?);
+        add(&mut all, part(bytes, at, length)?)?;
         at += length + free;
     }
 }
@@ -161,6 +172,9 @@ pub fn numbers(bytes: &[u8]) -> Got<Vec<Vec<u8>>> {
     let rest = bytes.get(8..).unwrap_or_default();
     if ![2, 4, 8].contains(&wide) || many.checked_mul(wide as usize) != Some(rest.len()) {
         return broken("a set of numbers of no known form");
+    }
+    if many > MOST {
+        return broken("a packed collection has too many elements");
     }
     let number = |bytes: &[u8]| match *bytes {
         [a, b] => i64::from(i16::from_le_bytes([a, b])),
@@ -194,5 +208,16 @@ mod tests {
             bytes[4..8].copy_from_slice(&28u32.to_le_bytes());
             assert_eq!(numbers(&bytes).unwrap().len(), 28);
         }
+    }
+
+    #[test]
+    fn there_are_not_more_elements_than_may_be() {
+        let pack = |many: usize| [&[0; 6][..], &[1_u8, 1].repeat(many), &[END]].concat();
+        assert_eq!(listpack(&pack(MOST)).unwrap().len(), MOST);
+        assert!(listpack(&pack(MOST + 1)).is_err());
+        let list = |many: usize| [&[0; 10][..], &[0_u8, 0xF1].repeat(many), &[END]].concat();
+        assert!(ziplist(&list(MOST + 1)).is_err());
+        let map = [&[0][..], &[0_u8, 0, 0].repeat(MOST / 2 + 1), &[END]].concat();
+        assert!(zipmap(&map).is_err());
     }
 }

@@ -258,11 +258,9 @@ fn entries(first: (u64, u64), all: Vec<Vec<u8>>, key: &[u8], tell: &mut Tell) ->
     next()?;
     for _ in 0..living.saturating_add(deleted) {
         let flags = number(next()?)?;
-        let ms = first.0.checked_add_signed(number(next()?)?);
-        let sequence = first.1.checked_add_signed(number(next()?)?);
-        let (Some(ms), Some(sequence)) = (ms, sequence) else {
-            return broken("a number of an entry is none");
-        };
+        // As in Redis, differences wrap around.
+        let ms = first.0.wrapping_add_signed(number(next()?)?);
+        let sequence = first.1.wrapping_add_signed(number(next()?)?);
         let mut words = vec![
             b"XADD".to_vec(),
             key.to_vec(),

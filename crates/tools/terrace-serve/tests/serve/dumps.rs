@@ -1,6 +1,8 @@
 //! Values in Redis' own form: from Redis to here, from here to Redis, and whole files.
 
-use crate::client::{Client, Served, Value};
+use terrace_serve::ServeOptions;
+
+use crate::client::{Client, Served, Value, options};
 use crate::oracle::Redis;
 
 /// What stands for a value, however it is stored.
@@ -170,6 +172,51 @@ fn any_dump_is_taken_or_refused_as_a_whole() {
         }
     }
     assert_eq!(client.say("PING").text(), "PONG");
+}
+
+#[test]
+fn a_dump_that_stands_for_too_much_is_refused() {
+    let restored = |served: &Served, elements: usize| {
+        let mut client = served.client();
+        client.say(&format!("RPUSH list{}", " 1".repeat(elements)));
+        let Value::Bulk(dump) = client.say("DUMP list") else {
+            panic!("it is not dumped");
+        };
+        let answer = client.ask(&[b"RESTORE", b"copy", b"0", &dump]);
+        client.say("DEL list");
+        (answer.text(), client.say("LLEN copy"))
+    };
+    let served = Served::with(ServeOptions {
+        max_value: 64 << 10,
+        ..options()
+    });
+    // Some 20 KB, which would take twice as much as is allowed here.
+    let refused = "ERR Bad data format".to_owned();
+    assert_eq!(restored(&served, 10_000), (refused, Value::Integer(0)));
+    assert_eq!(
+        restored(&served, 3_000),
+        ("OK".to_owned(), Value::Integer(3_000))
+    );
+    // A loop begins with it and leaves it to the pool.
+    assert_eq!(
+        restored(&Served::new(), 30_000),
+        ("OK".to_owned(), Value::Integer(30_000))
+    );
+}
+
+#[test]
+fn numbers_of_entries_are_restored_however_far_apart() {
+    let served = Served::new();
+    let mut client = served.client();
+    for id in ["1-0", "2-18446744073709551615", "18446744073709551615-1"] {
+        assert_eq!(client.say(&format!("XADD s {id} f v")).text(), id);
+    }
+    let Value::Bulk(dump) = client.say("DUMP s") else {
+        panic!("it is not dumped");
+    };
+    let answer = client.ask(&[b"RESTORE", b"copy", b"0", &dump]);
+    assert_eq!(answer.text(), "OK");
+    assert_eq!(client.say("XRANGE copy - +"), client.say("XRANGE s - +"));
 }
 
 #[test]

@@ -93,6 +93,23 @@ fn functions_are_answered_as_by_redis() {
 }
 
 #[test]
+fn a_transaction_that_goes_to_the_pool_loads_a_library_once() {
+    let served = Served::new();
+    let mut client = served.client();
+    // The loop leaves so large a dump to the pool.
+    client.ask(&[b"SET", b"large", &[b'x'; 100_000]]);
+    let Value::Bulk(dump) = client.say("DUMP large") else {
+        panic!("no dump");
+    };
+    client.say("MULTI");
+    client.ask(&[b"FUNCTION", b"LOAD", LIB]);
+    client.ask(&[b"RESTORE", b"copy", b"0", &dump]);
+    let answer = client.say("EXEC");
+    let texts: Vec<String> = answer.items().iter().map(Value::text).collect();
+    assert_eq!(texts, ["mylib", "OK"]);
+}
+
+#[test]
 fn functions_stay_over_a_restart_and_for_all_threads() {
     let served = Served::new();
     let mut client = served.client();

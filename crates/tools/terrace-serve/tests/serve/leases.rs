@@ -19,9 +19,13 @@ fn served() -> (Served, Arc<AtomicU64>) {
 }
 
 fn serve(dir: tempfile::TempDir, now: &Arc<AtomicU64>) -> Served {
+    serve_within(dir, now, 64 << 20)
+}
+
+fn serve_within(dir: tempfile::TempDir, now: &Arc<AtomicU64>, memory: u64) -> Served {
     let told = now.clone();
     let clock = Box::new(move || told.load(Ordering::SeqCst));
-    let db = database(dir.path(), 64 << 20);
+    let db = database(dir.path(), memory);
     let server = Server::start_with(db, options(), clock, Vec::new()).unwrap();
     let address = server.addresses()[0];
     Served {
@@ -110,6 +114,14 @@ fn leases_go_where_their_hash_goes() {
         client.ask(&[b"RESTORE", b"restored", b"0", &dump]).text(),
         "OK"
     );
+    // One that has no lease any more is dumped as any other.
+    client.say("HSET kept a 1");
+    all(&mut client, "HPEXPIRE kept 100 FIELDS 1 a", &[1]);
+    all(&mut client, "HPERSIST kept FIELDS 1 a", &[1]);
+    let Value::Bulk(plain) = client.say("DUMP kept") else {
+        panic!("it is not dumped");
+    };
+    assert_eq!(plain[0], terrace_serve::rdb::kind::HASH);
     client.say("RENAME h renamed");
     client.say("MOVE copy 1");
     // Over a restart, too.
@@ -153,6 +165,33 @@ fn what_nobody_looks_at_goes_too() {
     // More than an event loop removes at once.
     assert_eq!(client.say("HLEN h"), Value::Integer(100));
     now.fetch_add(1000, Ordering::SeqCst);
+    let begun = Instant::now();
+    while client.say("DBSIZE") != Value::Integer(0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn more_fields_than_a_batch_takes_go_behind_another_key() {
+    // A batch is refused from 8 MiB on: these fields are three records each, 11 MiB together.
+    const FIELDS: usize = 12_000;
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let served = serve_within(tempfile::tempdir().unwrap(), &now, 16 << 20);
+    let mut client = served.client();
+    assert_eq!(
+        client.say("HSETEX first PX 100 FIELDS 1 a 1"),
+        Value::Integer(1)
+    );
+    for from in (0..FIELDS).step_by(1000) {
+        let mut command = String::from("HSETEX many PX 200 FIELDS 1000");
+        for i in from..from + 1000 {
+            command += &format!(" {i:0300} v");
+        }
+        assert_eq!(client.say(&command), Value::Integer(1));
+    }
+    now.fetch_add(1000, Ordering::SeqCst);
+    // Nobody looks at it.
     let begun = Instant::now();
     while client.say("DBSIZE") != Value::Integer(0) {
         assert!(begun.elapsed() < Duration::from_secs(60), "it stays");

@@ -133,6 +133,22 @@ fn scripts_are_called_by_name_and_change_all_or_see_all() {
 }
 
 #[test]
+fn what_a_script_did_before_it_runs_again_is_not_done_twice() {
+    let served = Served::new();
+    let mut client = served.client();
+    // More changes than are gathered before some are written.
+    for from in [0, 5000] {
+        let members: Vec<String> = (from..from + 5000).map(|i| i.to_string()).collect();
+        client.say(&format!("SADD large {}", members.join(" ")));
+    }
+    // The last command has to be alone, so all run again.
+    let script = b"redis.call('INCR', 'n') redis.call('SUNIONSTORE', 'copy', 'large')
+        redis.call('SWAPDB', 1, 2) return redis.call('GET', 'n')";
+    assert_eq!(client.ask(&[b"EVAL", script, b"0"]).text(), "1");
+    assert_eq!(client.say("SCARD copy"), Value::Integer(10_000));
+}
+
+#[test]
 fn scripts_load_only_text_and_answer_only_what_ends() {
     let served = Served::new();
     let mut client = served.client();

@@ -158,6 +158,11 @@ fn what_is_not_safe_or_not_there_is_refused() {
             .check()
             .is_ok()
     );
+    let mut nowhere = with("cert.pem", [127, 0, 0, 1], None);
+    nowhere.addresses.clear();
+    assert!(nowhere.check().is_ok());
+    nowhere.tls.iter_mut().for_each(|tls| tls.addresses.clear());
+    assert!(nowhere.check().is_err());
     let dir = tempfile::tempdir().unwrap();
     for wrong in ["key.pem", "nothing.pem"] {
         let db = crate::client::database(dir.path(), 64 << 20);

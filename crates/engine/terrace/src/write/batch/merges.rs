@@ -12,7 +12,7 @@ use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::merge::{Merge, Merged};
-use crate::read::leased::{Deadline, Sight};
+use crate::read::leased::{Deadline, Sight, parts};
 
 /// A structure's number in the batch, and a key.
 type Place = (u32, Vec<u8>);
@@ -95,7 +95,7 @@ impl Merging {
         let mut waits = false;
         batch
             .work_out_merges(
-                core.clock.now(),
+                core,
                 |open, key| {
                     let place = (open.id(), key.to_vec());
                     if let Some((value, seen)) = self.found.get(&place)
@@ -204,18 +204,22 @@ impl Batch {
         merges
     }
 
-    /// Adds what the merges come to as changes at the time `now`, `read` giving the value of a key as it is, and `rests`
+    /// Adds what the merges come to as changes, `read` giving the value of a key as it is, and `rests`
     /// being told of those on which a change rests. Merges that a later change of their key overrules
     /// come to nothing. O(changes + merges).
+    ///
+    /// # Errors
+    /// Those of merges; when the changes are too many or too large for a batch.
     pub(crate) fn work_out_merges<V>(
         &mut self,
-        now: u64,
+        core: &Core,
         mut read: impl FnMut(&Arc<Open>, &[u8]) -> Result<(Option<Vec<u8>>, V)>,
         mut rests: impl FnMut(&Arc<Open>, &[u8], V, bool),
     ) -> Result<()> {
         if self.merges.is_empty() {
             return Ok(());
         }
+        let now = core.clock.now();
         // From here on they count as the changes that they become.
         self.merge_bytes = 0;
         let mut merged: HashMap<Place, Vec<usize>> = HashMap::new();
@@ -250,7 +254,13 @@ impl Batch {
             let (mut value, beside) = match own {
                 Some(own) => {
                     let value = self.operations[own].value;
-                    (value.map(|at| self.bytes_at(at).to_vec()), None)
+                    let value = value.map(|at| self.bytes_at(at));
+                    // What had expired by now is not there.
+                    let is_over = match value {
+                        Some(stored) => parts(&open, stored)?.0.is_over(now),
+                        None => false,
+                    };
+                    (value.filter(|_| !is_over).map(<[u8]>::to_vec), None)
                 }
                 None => {
                     let (value, beside) = read(&open, &place.1)?;
@@ -268,6 +278,11 @@ impl Batch {
             if changed {
                 let change = value.as_deref().map_or(Change::Delete, Change::Put);
                 self.change(&open, None, &place.1, change);
+                // Before the values of all others are read, too.
+                if let Some(mistake) = &self.mistake {
+                    return Err(mistake.clone());
+                }
+                self.fits_so_far(core)?;
             }
             if let Some(beside) = beside {
                 rests(&open, &place.1, beside, changed);

@@ -4,7 +4,6 @@
 //! head says whether there may be any, so other hashes pay nothing. Whoever looks a hash up removes first what is
 //! due, so nobody ever sees it. The first lease of a hash is in the queue of what is due.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::Work;
@@ -68,20 +67,6 @@ impl Work {
         Ok(next)
     }
 
-    /// All fields of a hash that expire, and when.
-    pub fn leases(&self, head: &Head) -> Run<BTreeMap<Vec<u8>, u64>> {
-        let mut all = BTreeMap::new();
-        if head.leases {
-            let (low, high) = codec::leases_until(head.number, codec::LATEST);
-            self.each(&low, &high, false, &mut |key, _| {
-                let (time, field) = codec::lease_due_in(key);
-                all.insert(field.to_vec(), time);
-                ControlFlow::Continue(())
-            })?;
-        }
-        Ok(all)
-    }
-
     /// A hash without the fields that are due.
     pub(super) fn living(&mut self, key: &[u8], head: Head) -> Run<Option<Head>> {
         let next = self.next_lease(&head)?;
@@ -137,6 +122,13 @@ impl Work {
 
     /// Removes the fields of a key that are due, and queues the next one.
     pub fn reap_leases(&mut self, key: &[u8]) -> Run {
+        // With nothing before them they are written in steps, however many they are.
+        if self.changes() > 0
+            && let Some(head) = self.plain_head(key)?
+            && self.next_lease(&head)?.is_some_and(|at| at <= self.now)
+        {
+            self.write_out()?;
+        }
         if let Some(head) = self.head(key)?
             && let Some(next) = self.next_lease(&head)?
         {

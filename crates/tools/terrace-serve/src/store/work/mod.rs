@@ -371,13 +371,16 @@ impl Work {
     /// A long command writes down what it has done so far, where nothing is half done: its own keys stay
     /// locked. Within a transaction nothing is written before its end.
     pub fn relieve(&mut self) -> Run {
-        if self.whole || self.changes() < MANY {
+        if self.changes() < MANY {
             return Ok(());
         }
         if !self.waits {
             return Err(Stop::Miss);
         }
-        self.write_out()
+        match self.whole {
+            true => Ok(()),
+            false => self.write_out(),
+        }
     }
 
     /// Writes down what was done so far; its keys stay locked.
