@@ -31,15 +31,15 @@ pub struct DemoArgs {
     pub seconds: u64,
 
     /// How many people have a profile, of about 100 bytes
-    #[arg(long, value_name = "N", default_value = "1200k", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "250k", value_parser = parse_count)]
     pub people: u64,
 
     /// Memory of each store, for everything
-    #[arg(long, value_name = "SIZE", default_value = "12MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "3MiB", value_parser = parse_size)]
     pub memory: Size,
 
     /// How many visits there are
-    #[arg(long, value_name = "N", default_value = "400k", value_parser = parse_count)]
+    #[arg(long, value_name = "N", default_value = "60k", value_parser = parse_count)]
     pub visits: u64,
 
     /// Who visits

@@ -50,15 +50,15 @@ const LINES: [Line; 11] = [
         shown: shown_bytes,
         fewer: true,
     },
-    WRITTEN,
     Line {
-        name: "read, the system says",
+        name: "  the system says",
         figure: |o| system(o, 0),
         shown: shown_bytes,
         fewer: true,
     },
+    WRITTEN,
     Line {
-        name: "written, the system says",
+        name: "  the system says",
         figure: |o| system(o, 1),
         shown: shown_bytes,
         fewer: true,
@@ -71,7 +71,7 @@ const LINES: [Line; 11] = [
     },
     Line {
         name: "time of all visits",
-        figure: |o| Some(o.seconds),
+        figure: |o| (o.groups == o.of_groups).then_some(o.seconds),
         shown: seconds,
         fewer: true,
     },
@@ -95,10 +95,10 @@ const LINES: [Line; 11] = [
     },
 ];
 
-/// A system that counts nothing for this device says zero to all.
+/// For each visit. A system that counts nothing for this device says zero to all.
 fn system(outcome: &Outcome, which: usize) -> Option<f64> {
     let told = outcome.system?;
-    (told != [0, 0]).then_some(told[which] as f64)
+    (told != [0, 0]).then(|| outcome.each(told[which]))
 }
 
 fn seconds(n: f64) -> String {

@@ -139,9 +139,7 @@ impl<'a> Demo<'a> {
     /// The time for the visits of the next of so many stores that are left, each of which takes so long for loading
     /// and checking.
     fn share(&self, beside: Duration, stores: u32) -> Duration {
-        // Others load more slowly than two tiers, by whose time this is judged.
-        let beside = beside * stores * 3 / 2;
-        (self.left().saturating_sub(beside) / stores).max(Duration::from_secs(1))
+        (self.left().saturating_sub(beside * stores) / stores).max(Duration::from_secs(1))
     }
 
     fn data_bytes(&self) -> u64 {
