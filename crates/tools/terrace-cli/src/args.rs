@@ -197,7 +197,7 @@ pub struct LoadArgs {
     pub tiers: Option<u8>,
 
     /// The field that says until when a record is there: a time like 2026-11-25T12:00:00Z, or seconds since 1970;
-    /// for ever, if it is empty. The structure has to be one whose records may expire
+    /// for ever, if it is empty, or not there in a line of JSON. The structure has to be one whose records may expire
     #[arg(long, value_name = "FIELD")]
     pub expires_field: Option<String>,
 

@@ -217,15 +217,17 @@ impl Core {
             {
                 keys.clear();
             }
+            let mut stepped = false;
             for key in keys {
                 let (entry, value) = encode(unique, &key, &primary);
                 batch.change(&index.open, None, &entry, Change::Put(value));
                 if unique {
                     holders.insert(key, Some(primary.clone()));
                 }
-                self.step_if_full(&mut batch, &mut holders)?;
+                stepped |= self.step_if_full(&mut batch, &mut holders)?;
             }
-            if self.step_if_full(&mut batch, &mut holders)? {
+            stepped |= self.step_if_full(&mut batch, &mut holders)?;
+            if stepped {
                 progress(seen);
             }
         }

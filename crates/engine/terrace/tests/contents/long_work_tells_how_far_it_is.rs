@@ -60,7 +60,9 @@ fn a_replay_and_a_verification_tell_how_far_they_are() {
 
 #[test]
 fn a_verification_and_a_batch_end_when_they_are_cancelled() {
-    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    // With room for the snapshot.
+    let options = tiny(1).memory(8 << 20);
+    let db = Database::open_on(SimDisk::new(1).shared(), options).unwrap();
     fill(&db, 300);
     let snapshot = db.snapshot().unwrap();
     // As soon as the first is told, or before.

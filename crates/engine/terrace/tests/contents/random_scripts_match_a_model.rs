@@ -1,6 +1,7 @@
 //! Long random scripts with reopenings, compared with an ordered map after every reading step and
 //! at the end; and two runs of one seed do the same to the disk.
 
+use crate::common::expiry::Hands;
 use crate::common::{model::Model, run, script, seeds, tiny};
 use terrace::Database;
 use terrace_sim::SimDisk;
@@ -31,7 +32,10 @@ fn two_runs_of_one_seed_do_the_same_to_the_disk() {
     let script = script::script(5, 600);
     let traces = [0, 0].map(|_| {
         let disk = SimDisk::new(5);
-        let progress = run::run(&disk, &|n| tiny(5000 + n), &script);
+        // Checkpoints say what time it is.
+        let hands = Hands::new();
+        let options = |n| tiny(5000 + n).clock(hands.clone());
+        let progress = run::run(&disk, &options, &script);
         assert!(progress.error.is_none(), "{progress:?}");
         (disk.trace(), disk.calls())
     });

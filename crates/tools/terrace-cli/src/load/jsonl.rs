@@ -149,14 +149,15 @@ fn entry(
 ) -> Result<(Entry, Option<SystemTime>)> {
     // Fields as the line has them: a number that was parsed would be rounded, and two keys be one.
     let Fields(object) = serde_json::from_slice(line).map_err(no_object)?;
-    let field = |name: &str| {
+    let may_have = |name: &str| {
         let mut named = object.iter().filter(|(field, _)| field == name);
         let field = named.next().map(|(_, field)| *field);
         if named.next().is_some() {
             bail!("there are two fields {name:?}, and nobody knows which is meant");
         }
-        field.ok_or_else(|| anyhow!("there is no field {name:?}"))
+        Ok(field)
     };
+    let field = |name: &str| may_have(name)?.ok_or_else(|| anyhow!("there is no field {name:?}"));
     let found = field(key)?;
     match found.get().as_bytes().first() {
         Some(b'{' | b'[' | b'n') => {
@@ -170,7 +171,10 @@ fn entry(
         Some(name) => plain(name, field(name)?)?,
     };
     let until = match expires {
-        Some(name) => parse_expires(name, &plain(name, field(name)?)?)?,
+        Some(name) => match may_have(name)? {
+            Some(field) => parse_expires(name, &plain(name, field)?)?,
+            None => None,
+        },
         None => None,
     };
     Ok(((plain(key, found)?, value), until))
