@@ -29,9 +29,13 @@ fn content(client: &mut Client, key: &str) -> Vec<String> {
     }
     if command.starts_with("XRANGE") {
         for more in ["XINFO GROUPS", "XINFO STREAM"] {
-            let said = format!("{:?}", client.say(&format!("{more} {key}")));
+            let Value::Array(figures) = client.say(&format!("{more} {key}")) else {
+                panic!("{more} {key}");
+            };
             // How the trees of Redis look inside is its own business.
-            all.push(said.split("radix-tree-keys").next().unwrap().to_owned());
+            let of_trees = |figure: &[Value]| matches!(&figure[0], Value::Bulk(name) if name.starts_with(b"radix-tree"));
+            let seen = figures.chunks(2).filter(|figure| !of_trees(figure));
+            all.extend(seen.map(|figure| format!("{figure:?}")));
         }
         all.push(format!("{:?}", client.say(&format!("XPENDING {key} g"))));
     }
