@@ -284,11 +284,10 @@ impl Map {
         let (key, value) = (data(key)?, data(value)?);
         if let Some(seconds) = expire {
             let expires = in_seconds(&self.slot.take_clone()?, seconds)?;
+            let (key, value) = (key.as_ref(), value.as_ref());
             return self.slot.with(py, |map| match durability(sync) {
-                Some(durability) => {
-                    map.put_expiring_with(key.as_ref(), value.as_ref(), expires, durability)
-                }
-                None => map.put_expiring(key.as_ref(), value.as_ref(), expires),
+                Some(sync) => map.put_expiring_with(key, value, expires, sync),
+                None => map.put_expiring(key, value, expires),
             });
         }
         self.slot.with(py, |map| match durability(sync) {

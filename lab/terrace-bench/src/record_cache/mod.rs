@@ -15,7 +15,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use shelf::Shelf;
+pub use shelf::Eviction;
+use shelf::{Key, Record, Shelf};
 
 use crate::records::KEY_BYTES;
 use crate::target::{Counters, Target, TargetError, TargetResult};
@@ -30,22 +31,6 @@ const LISTED_BYTES: usize = 90;
 const CLOCKED_BYTES: usize = 56;
 /// Bytes of a key in the order of those that are dirty.
 const DIRTY_BYTES: usize = 14;
-
-/// Which record goes when there is no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Eviction {
-    /// The one used least recently.
-    Lru,
-    /// One that a hand finds unused, a clean one if there is one near, as in TreeLine.
-    Clock,
-}
-
-type Key = [u8; KEY_BYTES as usize];
-
-struct Record {
-    value: Box<[u8]>,
-    dirty: bool,
-}
 
 #[derive(Default)]
 struct Figures {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use lru::LruCache;
 
-use super::{Eviction, Key, Record};
+use crate::records::KEY_BYTES;
 
 /// The most that a use count rises to: three bits.
 const MOST_USES: u8 = 7;
@@ -14,6 +14,22 @@ const MOST_USES: u8 = 7;
 const FIRST_USES: u8 = 4;
 /// How far the hand looks for a clean record, if the first one that can go is dirty.
 const LOOKAHEAD: usize = 32;
+
+/// Which record goes when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The one used least recently.
+    Lru,
+    /// One that a hand finds unused, a clean one if there is one near, as in TreeLine.
+    Clock,
+}
+
+pub(super) type Key = [u8; KEY_BYTES as usize];
+
+pub(super) struct Record {
+    pub value: Box<[u8]>,
+    pub dirty: bool,
+}
 
 /// Records in the order in which they go.
 pub(super) enum Shelf {
