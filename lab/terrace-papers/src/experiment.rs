@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn what_is_allowed_is_bound_by_the_device_or_by_processors() {
         let row = |pages: f64, us: f64| json!({"page_reads_per_op": pages, "page_writes_per_op": pages, "processor_us_per_op": us});
-        let allowed = |pages, us| Metric::Allowed.of(&row(pages, us));
+        let allowed = |pages, us| Metric::Allowed.of(&row(pages, us)).map(f64::round);
         assert_eq!(allowed(0.5, 5.0), Some(20_000.0));
         assert_eq!(allowed(0.0, 5.0), Some(400_000.0));
         assert_eq!(allowed(0.0, 0.0), None);
