@@ -51,7 +51,7 @@ pub struct Cli {
 
 const OVERVIEW: &str = "\
 Examples:
-  terrace demo                                      see what it is for, in two minutes
+  terrace demo                                      see what it is for, in half a minute
   terrace load people.db --format csv --key email people.csv
   terrace get people.db ada@example.org
   terrace scan people.db --prefix a --limit 10
