@@ -118,6 +118,19 @@ mod tests {
         (window, model)
     }
 
+    /// So many of them, the newest first, and what there is of each key.
+    fn inputs(seed: u64, count: u64) -> (Vec<Window>, BTreeMap<Vec<u8>, Option<u64>>) {
+        let all = (0..count).map(|n| input(seed * 8 + n));
+        let (windows, models): (Vec<_>, Vec<_>) = all.unzip();
+        (windows, models.into_iter().rev().flatten().collect())
+    }
+
+    /// Large values in a window.
+    fn large(window: &Window) -> usize {
+        let entries = (0..window.len()).map(|i| window.entry(i));
+        entries.filter(|entry| entry.large.is_some()).count()
+    }
+
     /// One that has expired takes older ones along, and stays as a tombstone as long as there may be one below.
     #[test]
     fn what_has_expired_counts_as_a_tombstone() {
@@ -126,13 +139,7 @@ mod tests {
             Value::Large(large) => large.head.0 % 2 == 0,
         };
         for seed in 0..200 {
-            let inputs: Vec<_> = (0..1 + seed % 4).map(|n| input(seed * 8 + n)).collect();
-            let mut model = BTreeMap::new();
-            for (_, older) in inputs.iter().rev() {
-                model.extend(older.clone());
-            }
-            let large = |w: &Window| (0..w.len()).filter(|&i| w.entry(i).large.is_some()).count();
-            let (windows, _): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
+            let (windows, model) = inputs(seed, 1 + seed % 4);
             let is_over = |v: u64| match v.is_multiple_of(7) {
                 true => (v % 1000).is_multiple_of(2),
                 false => (v as u8).is_multiple_of(2),
@@ -164,13 +171,7 @@ mod tests {
     #[test]
     fn a_merge_is_what_a_sorted_map_makes_of_it() {
         for seed in 0..200 {
-            let inputs: Vec<_> = (0..1 + seed % 5).map(|n| input(seed * 8 + n)).collect();
-            let mut model = BTreeMap::new();
-            for (_, older) in inputs.iter().rev() {
-                model.extend(older.clone());
-            }
-            let large = |w: &Window| (0..w.len()).filter(|&i| w.entry(i).large.is_some()).count();
-            let (windows, _): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
+            let (windows, model) = inputs(seed, 1 + seed % 5);
             for ends in [false, true] {
                 let merged = merge(&windows, ends, &|_| false);
                 let expected: Vec<_> = model

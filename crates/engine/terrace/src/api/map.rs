@@ -484,7 +484,8 @@ impl Map {
         self.estimate().map(|estimate| estimate.records)
     }
 
-    /// About how many records there are and in which tier (there also those that have expired), as [`Map::estimated_len`] finds out. A
+    /// About how many records there are and in which tier (there also those that have expired), as
+    /// [`Map::estimated_len`] finds out. A
     /// record may be in both tiers: a hot one whose change has not been written below yet, or one of
     /// a structure that is [`inclusive`](crate::MapOptions::inclusive).
     ///

@@ -489,6 +489,7 @@ mod tests {
     #[test]
     fn what_is_no_source_is_refused() {
         let long = format!("json:/{}", "x".repeat(255));
+        let deep = "each:".repeat(1_000_000);
         for bad in [
             "",
             "bytes",
@@ -521,6 +522,7 @@ mod tests {
             "each:function",
             "function",
             &long,
+            &deep,
         ] {
             assert!(bad.parse::<KeySource>().is_err(), "{bad:?}");
         }

@@ -209,6 +209,46 @@ fn streams_give_each_record_once_whoever_drops_their_futures() {
     }
 }
 
+/// A stream that waits for a place and is not asked any more keeps none from others, though it lives on.
+#[test]
+fn a_stream_that_nobody_asks_keeps_no_place() {
+    let (runtime, disk) = (runtime(), SimDisk::new(1));
+    let all = aio::Database::with_threads(database(&disk), 1).unwrap();
+    let map = all.map(&all.get_ref().tree("a").unwrap());
+    let mut records = map.iter();
+    let hold = held(&runtime, &all);
+    {
+        let _inside = runtime.enter();
+        assert!(polled(records.next()).is_pending());
+    }
+    drop(hold);
+    // It would wait for ever behind the stream.
+    runtime.block_on(map.put("k", "v")).unwrap();
+    assert!(all.get_ref().tree("a").unwrap().get("k").unwrap().is_some());
+    drop(records);
+}
+
+/// A verification stops all calls, and tells how far it is on its own thread: there a read that waited would never end.
+#[test]
+fn a_read_of_memory_does_not_wait_for_a_verification() {
+    let disk = SimDisk::new(1);
+    let db = database(&disk);
+    let tree = db.tree("a").unwrap();
+    (0..500).for_each(|i| tree.put(key(i), [7; 100]).unwrap());
+    let resident = || {
+        let answer = tree.get_if_resident(key(499), &mut Vec::new());
+        answer.unwrap()
+    };
+    assert_eq!(resident(), Some(true));
+    let mut told = 0;
+    let report = db.verify_with(|_| {
+        told += 1;
+        assert_eq!(resident(), None);
+    });
+    assert!(report.unwrap().is_clean() && told > 0);
+    assert_eq!(resident(), Some(true));
+}
+
 #[test]
 fn the_feed_is_a_stream_that_leaves_no_commit_out() {
     let (runtime, disk) = (runtime(), SimDisk::new(1));
