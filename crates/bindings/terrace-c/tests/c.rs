@@ -100,6 +100,7 @@ fn header() -> String {
         "database",
         "structure",
         "record",
+        "expiring",
         "removal",
         "cursor",
         "batch",

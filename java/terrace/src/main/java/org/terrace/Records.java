@@ -1,5 +1,6 @@
 package org.terrace;
 
+import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -74,6 +75,26 @@ public abstract class Records {
      */
     public boolean containsKey(byte[] key) {
         return Native.contains(handle, key, key.length);
+    }
+
+    /**
+     * Until when a record is there. Where records do not expire, those that are there never do.
+     *
+     * @param key which
+     * @return the instant, {@link Instant#MAX} for ever, or null if there is no record
+     */
+    public Instant expires(byte[] key) {
+        long time = Native.expires(handle, key);
+        return time == -2 ? null : time == -1 ? Instant.MAX : Instant.ofEpochMilli(time);
+    }
+
+    /** Milliseconds since 1970, rounded up; -1 is never. */
+    static long millis(Instant time) {
+        if (time == null || time.equals(Instant.MAX)) {
+            return -1;
+        }
+        long millis = time.toEpochMilli();
+        return Math.max(0, Instant.ofEpochMilli(millis).equals(time) ? millis : millis + 1);
     }
 
     /**
