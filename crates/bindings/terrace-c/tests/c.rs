@@ -209,6 +209,11 @@ fn feed() {
 }
 
 #[test]
+fn expiring() {
+    program("expiring.c", "cc", &["-std=c99"]);
+}
+
+#[test]
 fn transactions() {
     program("transactions.c", "cc", &["-std=c99"]);
 }

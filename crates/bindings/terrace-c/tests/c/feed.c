@@ -27,46 +27,6 @@ static void single(terrace_changes *changes, uint32_t what, const char *name, co
     terrace_bytes_free(&commit);
 }
 
-/* Records are there until their time; what is told of them has it. */
-static void expires(terrace_db *db, terrace_changes *changes) {
-    terrace_map_options options = TERRACE_MAP_OPTIONS_INIT;
-    terrace_batch *batch = NULL;
-    terrace_map *map = NULL;
-    terrace_bytes commit;
-    terrace_change change;
-    size_t at = TERRACE_COMMIT_HEAD;
-    uint64_t time = 7;
-    bool there = false;
-    /* In the year 2200. */
-    const uint64_t late = 7258118400000u;
-    options.expiring = 1;
-    OK(terrace_hash(db, "sessions", &options, &map, E));
-    single(changes, TERRACE_CHANGE_CREATED, "sessions", NULL);
-    OK(terrace_put_until(map, TERRACE_STR("a"), TERRACE_STR("1"), late, TERRACE_SYNC, E));
-    commit = next(changes);
-    CHECK(terrace_commit_next(of(&commit), &at, &change) && change.time_ms == late && same(change.value, "1"));
-    terrace_bytes_free(&commit);
-    OK(terrace_expires(map, TERRACE_STR("a"), &time, E));
-    CHECK(time == late && has(map, "a", "1"));
-    OK(terrace_expire_in(map, TERRACE_STR("a"), TERRACE_FOREVER, &there, E));
-    OK(terrace_expires(map, TERRACE_STR("a"), &time, E));
-    CHECK(there && time == TERRACE_FOREVER);
-    OK(terrace_expire_at(map, TERRACE_STR("a"), 1, NULL, E));
-    OK(terrace_expires(map, TERRACE_STR("a"), &time, E));
-    CHECK(time == 0 && has(map, "a", NULL));
-    OK(terrace_put_for(map, TERRACE_STR("b"), TERRACE_STR("2"), 100000000, E));
-    OK(terrace_batch_create(db, &batch, E));
-    OK(terrace_batch_put_until(batch, map, TERRACE_STR("c"), TERRACE_STR("3"), late, E));
-    OK(terrace_batch_put_until(batch, map, TERRACE_STR("b"), TERRACE_STR("3"), 1, E));
-    OK(terrace_write(db, batch, 0, E));
-    terrace_batch_destroy(batch);
-    CHECK(has(map, "b", NULL) && has(map, "c", "3"));
-    OK(terrace_expire_in(map, TERRACE_STR("b"), 1, &there, E));
-    CHECK(!there);
-    FAILS(TERRACE_INVALID, terrace_put_for(tree(db, "users"), TERRACE_STR("a"), TERRACE_STR("1"), 1, E));
-    FAILS(TERRACE_INVALID, terrace_expires(map, TERRACE_STR("a"), NULL, E));
-}
-
 static int stop_at_once(const char *work, uint64_t done, uint64_t total, void *context) {
     CHECK(strcmp(work, "remove") == 0 && total == 0);
     *(uint64_t *)context = done;
@@ -195,7 +155,6 @@ int main(int count, char **arguments) {
     FAILS(TERRACE_INVALID, terrace_changes_begin(db, NULL, NULL, E));
     terrace_changes_close(NULL);
 
-    expires(db, changes);
     removes(db);
     OK(terrace_close(db, E));
     FAILS(TERRACE_CLOSED, terrace_changes_next(changes, 0, &none, NULL, E));

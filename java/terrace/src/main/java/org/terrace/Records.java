@@ -1,5 +1,6 @@
 package org.terrace;
 
+import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
@@ -88,13 +89,17 @@ public abstract class Records {
         return time == -2 ? null : time == -1 ? Instant.MAX : Instant.ofEpochMilli(time);
     }
 
-    /** Milliseconds since 1970, rounded up; -1 is never. */
+    /** Milliseconds since 1970, rounded up; -1 is never, and so is what no number says. */
     static long millis(Instant time) {
-        if (time == null || time.equals(Instant.MAX)) {
+        if (time == null || time.getEpochSecond() >= Long.MAX_VALUE / 1000) {
             return -1;
         }
-        long millis = time.toEpochMilli();
-        return Math.max(0, Instant.ofEpochMilli(millis).equals(time) ? millis : millis + 1);
+        return time.getEpochSecond() < 0 ? 0 : time.plusNanos(999_999).toEpochMilli();
+    }
+
+    /** Milliseconds, as many as a number says. */
+    static long millis(Duration duration) {
+        return duration.isNegative() ? 0 : duration.getSeconds() >= Long.MAX_VALUE / 1000 ? Long.MAX_VALUE : duration.toMillis();
     }
 
     /**

@@ -177,7 +177,7 @@ public abstract class Structure extends Records {
      * @throws TerraceException {@code INVALID} where records do not expire
      */
     public void putFor(byte[] key, byte[] value, Duration duration) {
-        Native.putFor(handle, key, value, Math.max(0, duration.toMillis()));
+        Native.putFor(handle, key, value, millis(duration));
     }
 
     /**
@@ -201,7 +201,7 @@ public abstract class Structure extends Records {
      * @throws TerraceException {@code INVALID} where records do not expire
      */
     public boolean expireIn(byte[] key, Duration duration) {
-        return Native.expireIn(handle, key, duration == null ? -1 : Math.max(0, duration.toMillis()));
+        return Native.expireIn(handle, key, duration == null ? -1 : millis(duration));
     }
 
     /**

@@ -148,6 +148,33 @@ class ChangesTest {
     }
 
     @Test
+    void whatHasExpiredIsSeenByNobody() throws InterruptedException {
+        for (Structure structure : List.of(db.tree("tree", StructureOptions.defaults().expiring()),
+                db.lsm("lsm", StructureOptions.defaults().expiring()))) {
+            structure.put(b("a"), b("1"));
+            structure.putFor(b("b"), b("2"), Duration.ofMillis(20));
+            structure.putFor(b("c"), b("3"), Duration.ofSeconds(Long.MAX_VALUE));
+            structure.putUntil(b("d"), b("4"), Instant.MIN);
+            while (structure.expires(b("b")) != null) {
+                Thread.sleep(1);
+            }
+            for (Cursor cursor : List.of(structure.all(), ((OrderedRecords) structure).rangeDescending(null, null))) {
+                try (cursor) {
+                    StringBuilder keys = new StringBuilder();
+                    while (cursor.next()) {
+                        keys.append(s(cursor.key()));
+                    }
+                    assertTrue(List.of("ac", "ca").contains(keys.toString()), keys.toString());
+                }
+            }
+            assertNull(structure.getAll(List.of(b("b"))).get(0));
+            assertFalse(((OrderedRecords) structure).asMap().containsKey(b("b")));
+            assertTrue(structure.insert(b("b"), b("5")));
+            assertEquals(Instant.MAX, structure.expires(b("b")));
+        }
+    }
+
+    @Test
     void rangesAreRemovedWhole() {
         for (Structure structure : List.of(db.tree("tree"), db.lsm("lsm"), db.table("table"))) {
             for (int i = 0; i < 3000; i++) {
