@@ -9,6 +9,8 @@ use super::{Staged, Undo, Work};
 use crate::stop::{Run, Stop, refuse};
 use crate::store::codec;
 
+/// Bytes of elements that are removed in one step, or one element: what removes them has to be in memory.
+const STEP_BYTES: usize = 256 << 10;
 /// Bytes that are kept for values that nobody wants.
 const KEPT: usize = 64 << 10;
 
@@ -49,6 +51,11 @@ impl Work {
     }
 
     pub(super) fn set_element(&mut self, key: Vec<u8>, value: Staged) {
+        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        if self.fresh {
+            self.elements.insert(key, value);
+            return;
+        }
         let old = self.elements.insert(key.clone(), value);
         self.undo.push(Undo::Element(key, old));
     }
@@ -120,6 +127,22 @@ impl Work {
                 above = next_staged();
             }
         }
+    }
+
+    /// The first elements from `low` to below `high`, at most `most` and as many as one step may remove; and
+    /// whether there may be more.
+    pub fn step(&self, low: &[u8], high: &[u8], most: usize) -> Run<(Vec<Vec<u8>>, bool)> {
+        let (mut keys, mut bytes, mut more) = (Vec::new(), 0, false);
+        self.each(low, high, false, &mut |key, value| {
+            bytes += key.len() + value.len();
+            keys.push(key.to_vec());
+            more = keys.len() >= most || bytes >= STEP_BYTES;
+            match more {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok((keys, more))
     }
 
     /// The elements from `low` to below `high`, at most `most`.
