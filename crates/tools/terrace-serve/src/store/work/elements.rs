@@ -11,7 +11,7 @@ use crate::store::codec;
 
 /// Bytes of elements that are removed in one step, or one element: what removes them has to be in memory.
 const STEP_BYTES: usize = 256 << 10;
-/// Bytes that are kept for values that nobody wants.
+/// Bytes that are kept for values that nobody keeps.
 const KEPT: usize = 64 << 10;
 
 impl Work {
@@ -34,14 +34,20 @@ impl Work {
         elements.get_if_resident(key, value)?.ok_or(Stop::Miss)
     }
 
-    /// Whether there is an element.
-    pub fn has_element(&self, key: &[u8]) -> Run<bool> {
+    /// Tells `f` the value of an element, or that there is none.
+    pub fn with_element<T>(&self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> T) -> Run<T> {
         let mut scratch = self.scratch.borrow_mut();
-        let found = self.element_into(key, &mut scratch);
+        let found = self.element_into(key, &mut scratch)?;
+        let told = f(found.then_some(scratch.as_slice()));
         if scratch.capacity() > KEPT {
             *scratch = Vec::new();
         }
-        found
+        Ok(told)
+    }
+
+    /// Whether there is an element.
+    pub fn has_element(&self, key: &[u8]) -> Run<bool> {
+        self.with_element(key, |value| value.is_some())
     }
 
     /// The value of an element.

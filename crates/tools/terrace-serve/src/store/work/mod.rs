@@ -107,7 +107,7 @@ pub struct Work {
     /// The number of a collection that has expired, at the last key that was looked up.
     stale: Option<u64>,
     place: Vec<u8>,
-    /// For values that nobody wants.
+    /// For values that nobody keeps.
     scratch: RefCell<Vec<u8>>,
     /// Who is told after a batch was written.
     pub tell: Option<Arc<dyn Fn(Told) + Send + Sync>>,
