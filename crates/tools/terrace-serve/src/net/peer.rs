@@ -159,11 +159,13 @@ impl Peer {
         if self.sent == line.out.bytes.len() {
             line.out.bytes.clear();
             self.sent = 0;
-            // What is not answered yet will need it.
-            if line.input.is_empty() {
+            // What is not answered yet will need it, unless it is long.
+            if line.input.is_empty() || line.out.bytes.capacity() > KEPT {
                 spares.give(&mut line.out.bytes);
-                spares.give(&mut line.input);
             }
+        }
+        if line.input.is_empty() {
+            spares.give(&mut line.input);
         }
         Ok(written)
     }
