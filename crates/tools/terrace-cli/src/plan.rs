@@ -277,7 +277,7 @@ fn text(load: &Load, planned: &Planned, all: &[Planned]) -> String {
     line(
         "data",
         format!(
-            "{} of keys and values, {:.0} % of which is as much as the memory",
+            "{} of keys and values; the memory is {:.0} % of that",
             size(data as f64),
             100.0 * planned.memory_bytes as f64 / data as f64
         ),
