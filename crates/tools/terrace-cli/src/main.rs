@@ -24,6 +24,7 @@ mod pm;
 mod progress;
 mod serve;
 mod size;
+mod skew;
 mod structures;
 mod text;
 mod to_read;

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::plan::{Skew, parse_skew};
 use crate::size::{Size, parse_count, parse_size};
+use crate::skew::{Skew, parse_skew};
 
 #[derive(Args, Debug)]
 #[command(after_help = PLAN_HELP)]
