@@ -19,7 +19,7 @@ PROGRAMS = [
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "error", "-c", program]
+    command = [sys.executable, "-c", program]
     # The package lies beside the tests, or is installed.
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
