@@ -64,6 +64,7 @@ mod planted;
 #[cfg(feature = "planted-faults")]
 mod probes;
 mod progress;
+mod range_cut;
 mod range_removal;
 
 pub use api::database::Database;
