@@ -132,6 +132,16 @@ impl Change {
                 key: bytes(key),
                 ..of("delete", structure)
             },
+            // The key is the first one, the value the first one behind the range; none at the end.
+            terrace::Change::DeleteRange {
+                structure,
+                low,
+                high,
+            } => Change {
+                key: bytes(low),
+                value: high.and_then(bytes),
+                ..of("delete_range", structure)
+            },
             terrace::Change::Created { structure } => of("created", structure),
             terrace::Change::Dropped { structure } => of("dropped", structure),
             terrace::Change::Renamed { structure } => of("renamed", structure),

@@ -49,19 +49,13 @@ fn throughput(count: &Count, transfer: f64, most: usize) -> Vec<f64> {
     let mut queue = vec![0.0; stations.len()];
     let mut all = Vec::new();
     for cores in 1..=most {
-        // One core alone has all lines.
-        let alone = if cores == 1 {
-            count.alone_ns
-        } else {
-            count.alone_ns + count.invalidated * transfer
-        };
+        let alone = count.alone_ns + count.invalidated * transfer;
         let held_alone: f64 = stations.iter().map(|of| of.visits * of.held).sum();
         let think = (alone - held_alone).max(0.0);
-        let comes = |of: &Station<'_>| if cores == 1 { 0.0 } else { of.comes };
         let waits: Vec<f64> = stations
             .iter()
             .zip(&queue)
-            .map(|(of, before)| (comes(of) + of.held) * (1.0 + before))
+            .map(|(of, before)| (of.comes + of.held) * (1.0 + before))
             .collect();
         let inside: f64 = stations
             .iter()
@@ -72,7 +66,12 @@ fn throughput(count: &Count, transfer: f64, most: usize) -> Vec<f64> {
         for ((queue, of), wait) in queue.iter_mut().zip(&stations).zip(&waits) {
             *queue = rate * of.visits * wait;
         }
-        all.push(rate);
+        // One core alone has all lines.
+        all.push(if cores == 1 {
+            1.0 / count.alone_ns
+        } else {
+            rate
+        });
     }
     all
 }

@@ -239,6 +239,10 @@ typedef enum {
      Somebody has marked this place, see terrace_mark.
      */
     TERRACE_CHANGE_MARKED = 6,
+    /*
+     No key of a range is there from now on: from `key` to before `value`, or to the end where `value.data` is NULL.
+     */
+    TERRACE_CHANGE_DELETE_RANGE = 7,
 } terrace_change_kind;
 
 /*

@@ -42,6 +42,8 @@ pub enum terrace_change_kind {
     TERRACE_CHANGE_RENAMED = 5,
     /// Somebody has marked this place, see terrace_mark.
     TERRACE_CHANGE_MARKED = 6,
+    /// No key of a range is there from now on: from `key` to before `value`, or to the end where `value.data` is NULL.
+    TERRACE_CHANGE_DELETE_RANGE = 7,
 }
 
 /// A change of a commit. What it lends lives as long as the commit; `data` is NULL where there is nothing.

@@ -16,7 +16,8 @@
 //! - window: `u32 count`, then `u32 key, u32 value, key, value` for each record
 //! - commit: `u64 sequence`, the 64 digits of its place and a zero byte, `u32 count`, then for each change
 //!   `u8 what, u8 kind, u32 structure, u64 ms, u32 name, u32 key, u32 value`, and the bytes of those three, where
-//!   a length of `0xffff_ffff` is none. `what` is 1 put, 2 delete, 3 created, 4 dropped, 5 renamed, 6 marked, and
+//!   a length of `0xffff_ffff` is none. `what` is 1 put, 2 delete, 3 created, 4 dropped, 5 renamed, 6 marked,
+//!   7 the removal of a range, from the key to before the value, or to the end if there is none, and
 //!   0 what this version does not know; `kind` of the structure is 1 tree, 2 hash, 3 table, 4 lsm, 0 unknown;
 //!   `ms` is a time since 1970, 0 for none
 //!
@@ -317,6 +318,15 @@ impl<'c> ChangeAt<'c> {
             Change::Created { structure } => of(3, structure),
             Change::Dropped { structure } => of(4, structure),
             Change::Renamed { structure } => of(5, structure),
+            Change::DeleteRange {
+                structure,
+                low,
+                high,
+            } => ChangeAt {
+                key: Some(low),
+                value: high,
+                ..of(7, structure)
+            },
             Change::Marked { name, time } => ChangeAt {
                 what: 6,
                 time_ms: millis(time),

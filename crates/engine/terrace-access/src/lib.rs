@@ -24,7 +24,9 @@ pub use expiry::{DroppedBy, Expiry};
 pub use flags::Flags;
 pub use merging::{LevelFigures, MergeFigures, Waits};
 pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Scattered, Touch};
-pub use ordered::{InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep};
+pub use ordered::{
+    Cut, Cuts, InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep,
+};
 pub use record::{Found, LargeRef, RecordPage, Value};
 pub use rooted::{Rooted, Tier};
 pub use window::{Edge, Entry, Window};

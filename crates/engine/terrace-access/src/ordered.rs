@@ -264,3 +264,51 @@ pub trait Sweep: Ordered {
         Ok(())
     }
 }
+
+/// Ranges cut out of a structure together with their pages, at once.
+///
+/// Nobody else may be at work on the structure, neither reading nor changing, from [`Cuts::try_cut`] on until
+/// what it has prepared is applied or dropped.
+pub trait Cuts: Ordered {
+    /// Whether it can.
+    const CUTS: bool = false;
+
+    /// Prepares to take everything from `low` to before `high` out. Nothing is changed before [`Cut::apply`],
+    /// and dropping it leaves everything as it was. With `part` what is taken out begins at a page of its own
+    /// even if it has none. O(height) pages, however many there are between the two.
+    ///
+    /// # Errors
+    /// `Miss` when a page at an edge of the range is not in memory; `Fail` where [`Cuts::CUTS`] is false.
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        part: bool,
+    ) -> Attempt<Box<dyn Cut + 'd>> {
+        let _ = (door, low, high, part);
+        Err(terrace_base::Error::invalid("this structure cannot take a range out").into())
+    }
+
+    /// Tidies up around both edges of a range that was taken out: pages with little in them are brought together.
+    /// Best effort.
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+        let _ = (door, low, high);
+    }
+}
+
+/// A range that is about to be taken out of a structure. It holds the latches of all pages that are changed.
+pub trait Cut {
+    /// Whether there is nothing to do.
+    fn is_empty(&self) -> bool;
+
+    /// Where what is taken out begins: a structure of the same kind, to be cleared as one that was dropped
+    /// ([`crate::Rooted::into_part`]). None where no page and no large value is left over.
+    fn part(&self) -> Option<PageId>;
+
+    /// Takes it out.
+    ///
+    /// # Errors
+    /// None, unless a page is not what it was when this was prepared, under its latch.
+    fn apply(self: Box<Self>) -> Attempt<()>;
+}

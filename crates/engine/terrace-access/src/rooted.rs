@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
-use crate::{Attempt, Door, InStorage, Neighbours, Runs, Sampled};
+use crate::{Attempt, Cuts, Door, InStorage, Neighbours, Runs, Sampled};
 
 /// An access method whose structure begins at a fixed root page, as the composition makes and opens
 /// it.
@@ -34,6 +34,11 @@ pub trait Rooted: Sized {
     fn into_only_tier(self) -> Self {
         self
     }
+    /// The structure as one of which only a part is left: it was taken out of another ([`crate::Cuts`]), and begins
+    /// and ends anywhere.
+    fn into_part(self) -> Self {
+        self
+    }
     /// Its root page.
     fn root(&self) -> PageId;
     /// The pages that an empty structure is made of: its root, unless it has more.
@@ -47,6 +52,6 @@ pub trait Rooted: Sized {
 }
 
 /// A method that can be the only tier of a structure, or the cold one of two; with [`crate::Sweep`] the hot one.
-pub trait Tier: Sampled + Runs + Neighbours + InStorage + Rooted + 'static {}
+pub trait Tier: Sampled + Runs + Neighbours + InStorage + Cuts + Rooted + 'static {}
 
-impl<M: Sampled + Runs + Neighbours + InStorage + Rooted + 'static> Tier for M {}
+impl<M: Sampled + Runs + Neighbours + InStorage + Cuts + Rooted + 'static> Tier for M {}

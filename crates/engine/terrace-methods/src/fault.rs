@@ -88,6 +88,10 @@ pub enum Fault {
     LeafBelieved,
     /// The last of the pages of its target a step replaces and does not read.
     TargetCut,
+    /// What lies on the page at the upper edge of a range that is taken out stays.
+    EdgeKept,
+    /// The chains of large values on the pages at the edges of a range that is taken out are left to nobody.
+    ChainLeaked,
     /// A change of an LSM-tree looks at what lies below the top, and says that it has replaced it.
     PutLooksBelow,
     /// A step makes its pages before it enters the gate. Found by a cut.

@@ -3,6 +3,7 @@
 mod buckets;
 mod bytes;
 mod chains;
+mod cuts;
 mod faults;
 mod fixture;
 mod formats;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use terrace_access::{Rooted, Waits, Window};
 use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::sync::{Condvar, Mutex, RwLock};
 use terrace_base::{Error, PageId, Result, thread_number};
 use terrace_pages::{Cause, Interrupt, LEARNT_BYTES, PageStore, Space};
 
@@ -68,6 +68,8 @@ pub struct TierContext {
     pub(crate) index_share: IndexShare,
     /// How often cold records were asked for.
     pub(crate) sketch: Sketch,
+    /// Held by the threads in the background while they are at work on structures.
+    pub(crate) background: RwLock<()>,
     /// Hot leaves of all structures together, as far as their hands have counted them.
     pub(crate) hot_leaves: AtomicU64,
 }
@@ -106,7 +108,14 @@ impl TierContext {
             index_share: IndexShare::default(),
             sketch: Sketch::new(sketch_bytes),
             hot_leaves: AtomicU64::new(0),
+            background: RwLock::new(()),
         })
+    }
+
+    /// Waits until the threads in the background have ended what they are at, and keeps them from beginning
+    /// anything on structures while the answer lives.
+    pub fn hold_background(&self) -> impl Sized + use<'_> {
+        self.background.write()
     }
 
     /// Draws the secrets of structures from this number, so that a run can be repeated. For tests.

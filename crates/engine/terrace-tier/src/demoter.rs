@@ -93,6 +93,7 @@ fn run(context: &TierContext, stop: &AtomicBool) {
         }
         // An error has poisoned the store, or the disk is full: who needs the room meets it.
         for tier in context.hot.at(&mut at, MOST_IN_A_ROUND) {
+            let _at_work = context.background.read();
             match tier.age() {
                 // One structure that is damaged must not keep the others from ageing.
                 Err(e) if !e.is_unreadable() => break,
@@ -115,7 +116,11 @@ fn run(context: &TierContext, stop: &AtomicBool) {
             let before = context.store.hot_frames();
             let mut waits = Waits::in_background();
             let space = terrace_pages::Space::Migration;
-            if context.help(space, &mut waits).is_err() {
+            let helped = {
+                let _at_work = context.background.read();
+                context.help(space, &mut waits)
+            };
+            if helped.is_err() {
                 std::thread::sleep(ROUND);
                 break;
             }
@@ -147,8 +152,11 @@ fn run_merger(context: &TierContext, stop: &AtomicBool) {
             if stop.load(Ordering::Acquire) {
                 return;
             }
-            let done = structure.merge();
-            let done = done.and_then(|()| structure.purge_below(waited));
+            let done = {
+                let _at_work = context.background.read();
+                let done = structure.merge();
+                done.and_then(|()| structure.purge_below(waited))
+            };
             match done {
                 // As above: who needs the room meets it, and one structure is no bar to the others.
                 Err(e) if !e.is_unreadable() && !e.is_no_room() => break,

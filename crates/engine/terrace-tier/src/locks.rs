@@ -201,6 +201,14 @@ impl LockTable {
         .then(|| RecordLock { version: cell })
     }
 
+    /// Every lock counts as changed from now on, one after the other: whoever has read anything looks again. For a
+    /// change of more records than anybody can name. O(locks), about 8 ns each.
+    pub fn change_all(&self) {
+        for slot in 0..self.versions.len() {
+            self.lock(slot).release_changed();
+        }
+    }
+
     /// Takes the lock if it is free. Never waits.
     #[inline]
     pub fn try_lock(&self, slot: usize) -> Option<RecordLock<'_>> {

@@ -1,6 +1,6 @@
 //! What a structure does with one of its access methods, whether that is its only one or not.
 
-use terrace_access::{Attempt, Door, StoragePlace, Tier, Waits, Window};
+use terrace_access::{Attempt, Door, Edge, StoragePlace, Tier, Waits, Window};
 use terrace_base::Result;
 use terrace_pages::{Interrupt, Space};
 
@@ -72,6 +72,21 @@ pub(crate) fn random_position<M: Tier>(context: &TierContext, method: &M) -> Res
             Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }
+}
+
+/// Brings the pages at both edges of a range into memory.
+pub(crate) fn reach_edges<M: Tier>(
+    context: &TierContext,
+    method: &M,
+    low: &[u8],
+    high: Option<&[u8]>,
+) -> Result<()> {
+    for key in [Some(low), high].into_iter().flatten() {
+        while let Err(interrupt) = method.try_reach(Edge::From(key)) {
+            context.settle_uncounted(interrupt)?;
+        }
+    }
+    Ok(())
 }
 
 /// One step of compaction; see [`Structure::compact_step`](crate::Structure::compact_step).

@@ -21,10 +21,11 @@ use crate::fault::{Point, reached};
 use crate::hot_tiers::Merging;
 use crate::method::{
     bytes_of, catch_up_for_many, clear_step, compact_step, compact_stored_step, note_put,
-    position_of, random_position,
+    position_of, random_position, reach_edges,
 };
 use crate::one_record::{self, Changed};
 use crate::runs::{most_misses, put_all, reach};
+use crate::severed::Severed;
 use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
@@ -373,6 +374,27 @@ impl<M: Tier> Structure for Single<M> {
 
     fn memory_bytes(&self) -> usize {
         size_of_val(self) + self.events.memory_bytes()
+    }
+
+    fn cuts(&self) -> bool {
+        M::CUTS
+    }
+
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Attempt<Severed<'d>> {
+        Severed::of(door, (None::<&M>, &self.method), low, high)
+    }
+
+    fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        reach_edges(&self.context, &self.method, low, high)
+    }
+
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+        self.method.close_cut(door, low, high);
     }
 
     fn roots(&self) -> Roots {

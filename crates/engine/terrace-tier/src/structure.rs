@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Door, Expiry, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window};
+use terrace_access::{
+    Attempt, Door, Expiry, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window,
+};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
 use crate::Version;
 use crate::claim::Claim;
 use crate::events::TierStats;
+use crate::severed::Severed;
 use crate::watch::Watches;
 
 /// One write, as an effect: no checks are left to do.
@@ -253,6 +256,26 @@ pub trait Structure: Send + Sync {
         *place = None;
         Ok(())
     }
+
+    /// Whether ranges can be taken out of it by pages.
+    fn cuts(&self) -> bool {
+        false
+    }
+
+    /// Prepares to take everything from `low` to before `high` out, of both tiers: see
+    /// [`terrace_access::Cuts::try_cut`]. Nobody else is at work on the structure, in the background neither.
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Attempt<Severed<'d>>;
+
+    /// Brings the pages at the edges of a range into memory, for [`Structure::try_cut`].
+    fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()>;
+
+    /// Tidies up at the edges of a range that was taken out; best effort.
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>);
 
     /// Where its tiers begin; the database stores it in the catalog.
     fn roots(&self) -> Roots;

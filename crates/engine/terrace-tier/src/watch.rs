@@ -236,6 +236,30 @@ impl Watches {
         }
     }
 
+    /// What holds this thread up, which is to change all of this range, if anything does; or else everybody who
+    /// watches a part of it is told. O(watches).
+    pub fn before_range(&self, low: &[u8], high: Option<&[u8]>) -> Option<Arc<Claim>> {
+        fence(Ordering::SeqCst);
+        let list = self.list.lock();
+        let overlaps = |watch: &Watch| {
+            high.is_none_or(|high| watch.low.as_slice() < high)
+                && watch.high.as_deref().is_none_or(|end| low < end)
+        };
+        let met = || {
+            list.iter()
+                .map(|watched| &watched.watch)
+                .filter(|watch| overlaps(watch))
+        };
+        let mut claims = met().filter_map(|watch| watch.claim.as_ref());
+        if let Some(claim) = claims.find(|claim| claim.holds_up()) {
+            return Some(claim.clone());
+        }
+        for watch in met() {
+            watch.marks.fetch_add(1, Ordering::AcqRel);
+        }
+        None
+    }
+
     /// What holds this thread up, which is to write there, if anything does. O(watches).
     #[cold]
     pub fn claim_on(&self, position: &[u8]) -> Option<Arc<Claim>> {
@@ -283,6 +307,29 @@ mod tests {
         assert_eq!((a.marks(), b.marks()), (2, 3));
         watches.remove(&b);
         assert!(!watches.is_watched());
+    }
+
+    #[test]
+    fn who_changes_a_range_tells_those_that_it_meets() {
+        let watches = Watches::default();
+        let (a, _) = watches.add(b"b", Some(b"d"), None);
+        let (b, _) = watches.add(b"f", None, None);
+        let (keys, _) = watches.add_keys(None);
+        assert!(watches.before_range(b"d", Some(b"f")).is_none());
+        assert_eq!((a.marks(), b.marks(), keys.marks()), (0, 0, 1));
+        assert!(watches.before_range(b"c", Some(b"e")).is_none());
+        assert!(watches.before_range(b"x", None).is_none());
+        assert_eq!((a.marks(), b.marks(), keys.marks()), (1, 1, 3));
+        let claim = Claim::new(std::time::Duration::from_secs(600));
+        let (claimed, _) = watches.add(b"p", Some(b"q"), Some(&claim));
+        let met = std::thread::scope(|scope| {
+            let met = |low: &'static [u8]| watches.before_range(low, Some(b"r")).is_some();
+            scope.spawn(move || [met(b"a"), met(b"q")]).join().unwrap()
+        });
+        assert_eq!(met, [true, false]);
+        [a, b, keys, claimed]
+            .iter()
+            .for_each(|watch| watches.remove(watch));
     }
 
     #[test]

@@ -101,6 +101,12 @@ mod tests {
                     structure: StructureId(1),
                     key: b"",
                 },
+                Effect::DeleteRange {
+                    structure: StructureId(300),
+                    part: Some(StructureId(7)),
+                    low: b"a",
+                    high: Some(&b"bc"[..]),
+                },
                 Effect::Finish {
                     structure: StructureId(72),
                 },

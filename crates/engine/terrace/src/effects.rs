@@ -14,6 +14,7 @@ use crate::kinds::spec::{Compression, Spec, decode_spec};
 const PUT: u64 = 0;
 const DELETE: u64 = 1;
 const CATALOG: u64 = 2;
+const DELETE_RANGE: u64 = 3;
 
 /// What a catalog effect does.
 const CREATE: u8 = 0;
@@ -50,6 +51,18 @@ pub enum Effect<'a> {
         structure: StructureId,
         /// The key.
         key: &'a [u8],
+    },
+    /// No key of a range is there from now on.
+    DeleteRange {
+        /// Of which structure.
+        structure: StructureId,
+        /// The number of the part that pages became which nobody had to look at, never given out before; none if
+        /// there were no such pages.
+        part: Option<StructureId>,
+        /// The first key.
+        low: &'a [u8],
+        /// The first key behind it; none at the end.
+        high: Option<&'a [u8]>,
     },
     /// A structure exists from now on.
     Create {
@@ -145,6 +158,22 @@ pub fn delete_prefix(structure: StructureId, key: &[u8]) -> Prefix {
     before_key
 }
 
+/// Appends the effect of removing a range.
+pub fn encode_delete_range(
+    structure: StructureId,
+    part: Option<StructureId>,
+    (low, high): (&[u8], Option<&[u8]>),
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(head(structure, DELETE_RANGE).as_ref());
+    encode_number(part.map_or(0, |part| u64::from(part.0)), out);
+    encode_bytes(low, out);
+    out.push(u8::from(high.is_some()));
+    if let Some(high) = high {
+        encode_bytes(high, out);
+    }
+}
+
 /// Appends the effect of making a structure. Effects of the catalog are handed over whole.
 pub fn encode_create(structure: StructureId, new: &NewStructure<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(head(structure, CATALOG).as_ref());
@@ -215,6 +244,12 @@ pub fn encode(effect: &Effect<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(delete_prefix(structure, key).as_ref());
             out.extend_from_slice(key);
         }
+        Effect::DeleteRange {
+            structure,
+            part,
+            low,
+            high,
+        } => encode_delete_range(structure, part, (low, high), out),
         Effect::Create {
             structure,
             spec,
@@ -251,8 +286,12 @@ fn encode_number(mut number: u64, out: &mut Vec<u8>) {
 }
 
 fn encode_text(text: &str, out: &mut Vec<u8>) {
-    encode_number(text.len() as u64, out);
-    out.extend_from_slice(text.as_bytes());
+    encode_bytes(text.as_bytes(), out);
+}
+
+fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    encode_number(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
 }
 
 /// The effects of a record, one after the other.
@@ -312,8 +351,22 @@ impl<'a> Effects<'a> {
                 key: self.bytes()?,
             }),
             CATALOG => self.decode_catalog(structure),
-            _ => None,
+            _ => self.decode_delete_range(structure),
         }
+    }
+
+    fn decode_delete_range(&mut self, structure: StructureId) -> Option<Effect<'a>> {
+        let part = u32::try_from(self.number()?).ok()?;
+        Some(Effect::DeleteRange {
+            structure,
+            part: (part > 0).then_some(StructureId(part)),
+            low: self.bytes()?,
+            high: match self.byte()? {
+                0 => None,
+                1 => Some(self.bytes()?),
+                _ => return None,
+            },
+        })
     }
 
     fn text(&mut self) -> Option<&'a str> {
@@ -444,6 +497,30 @@ mod tests {
             let effects: Vec<_> = Effects::new(&out).collect();
             let found = matches!(&effects[..], [Ok(Effect::Mark { time_ms: t, name: "m" })] if *t == time_ms);
             assert!(found, "{effects:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_was_removed_comes_back() {
+        let range = |part, low: &'static [u8], high| Effect::DeleteRange {
+            structure: StructureId(u32::MAX),
+            part,
+            low,
+            high,
+        };
+        let (part, long) = (Some(StructureId(u32::MAX)), &[7; 300]);
+        let all = [
+            range(part, b"a", Some(&b"b"[..])),
+            range(None, b"", None),
+            range(None, long, Some(&b""[..])),
+        ];
+        let mut out = Vec::new();
+        all.iter().for_each(|effect| encode(effect, &mut out));
+        let got: Vec<_> = Effects::new(&out).map(Result::unwrap).collect();
+        assert_eq!(got, all);
+        for end in 1..10 {
+            let cut = Effects::new(&out[..end]).last();
+            assert!(cut == Some(Err(NotAnEffect)) || end == 10, "{end}");
         }
     }
 

@@ -67,6 +67,7 @@ mod planted;
 #[cfg(feature = "planted-faults")]
 mod probes;
 mod progress;
+mod range_cut;
 mod range_removal;
 
 pub use api::database::Database;

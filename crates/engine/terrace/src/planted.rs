@@ -103,6 +103,12 @@ pub enum Fault {
     ExpiredHoldsUnique,
     /// A row that has expired leaves without its entries.
     EntryLeftBehind,
+    /// Those who have read a record of a range that is removed do not find out.
+    CutUnseen,
+    /// Those who watch a part of a range that is removed are not told.
+    CutUnwatched,
+    /// A range is removed, and no record of it gets into the log.
+    CutUnlogged,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -162,6 +168,9 @@ impl Fault {
         Fault::ExpiredHoldsUnique,
         Fault::EntryLeftBehind,
     ];
+
+    /// Those of ranges that are removed at once.
+    pub const OF_RANGES: [Fault; 3] = [Fault::CutUnseen, Fault::CutUnwatched, Fault::CutUnlogged];
 
     /// Those of the order of a write, with which threads may come to wait for each other for ever.
     pub const OF_THE_ORDER: [Fault; 3] = [

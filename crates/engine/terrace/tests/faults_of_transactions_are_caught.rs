@@ -24,6 +24,14 @@ fn every_fault_is_caught() {
         plant(None);
         terrace_tier::fault::hook(None);
     }
+    for fault in Fault::OF_RANGES {
+        plant(Some(fault));
+        let mut scenarios = common::ranges::ALL.iter();
+        if !scenarios.any(|(_, scenario)| catch_unwind(*scenario).is_err()) {
+            missed.push(fault);
+        }
+        plant(None);
+    }
     // One of a lower layer that does harm to nobody else.
     terrace_pages::plant(terrace_pages::Planted::NoGrace);
     let caught = catch_unwind(anomalies::writers_under_way_are_waited_for).is_err();

@@ -322,25 +322,48 @@ pub struct PutArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = DELETE_HELP)]
 pub struct DeleteArgs {
     #[command(flatten)]
     pub open: Open,
 
     /// The key
-    #[arg(value_parser = key_parser())]
-    pub key: String,
+    #[arg(value_parser = key_parser(), required_unless_present_any = ["prefix", "from", "to"])]
+    pub key: Option<String>,
 
     #[command(flatten)]
     pub structure: Structure,
 
-    /// The key is given in hexadecimal
+    /// All keys that begin so
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["key", "from", "to"], value_parser = key_parser())]
+    pub prefix: Option<String>,
+
+    /// This key and all those after it
+    #[arg(long, value_name = "KEY", conflicts_with = "key", value_parser = key_parser())]
+    pub from: Option<String>,
+
+    /// All keys before this one
+    #[arg(long, value_name = "KEY", conflicts_with = "key", value_parser = key_parser())]
+    pub to: Option<String>,
+
+    /// All of a range of a tree at once, or nothing of it, with few pages written; otherwise it goes in steps
+    #[arg(long, conflicts_with = "key")]
+    pub atomic: bool,
+
+    /// Keys are given in hexadecimal
     #[arg(long)]
     pub hex: bool,
 
-    /// Print an object that says whether the key was there
+    /// Print an object that says whether the key was there, or how many were removed
     #[arg(long)]
     pub json: bool,
 }
+
+const DELETE_HELP: &str = "\
+Examples:
+  terrace delete people.db ada
+  terrace delete events.db --to 2026 --structure events
+  terrace delete events.db --prefix 2025-12 --atomic";
 
 #[derive(Args, Debug)]
 #[command(after_help = SCAN_HELP)]

@@ -12,7 +12,7 @@ use terrace_view::Watched;
 
 pub use terrace::paper::{BiLsmOptions, Law, Rates};
 pub use terrace::{Compression, Tiers};
-use terrace::{Disk, MapOptions, StructureInfo, TableOptions};
+use terrace::{Disk, MapOptions, RemoveOptions, StructureInfo, TableOptions};
 pub use terrace::{
     Durability, Error, Index, IndexInfo, Kind, Loader, Policy, Progress, SweepOrder,
 };
@@ -641,6 +641,31 @@ impl Tree {
             (None, range) => self.range_of(range)?,
         };
         Ok(either_way(range, keys.reverse))
+    }
+
+    /// Removes the records of a range in steps, durably; how many.
+    pub fn remove_range(&self, keys: &KeyRange) -> Result<u64> {
+        let options = RemoveOptions::new().durability(Durability::Sync);
+        let (tree, table) = (self.inner.as_tree(), self.inner.as_table());
+        Ok(match (tree, table, &keys.prefix) {
+            (Some(tree), _, Some(prefix)) => tree.remove_prefix(prefix, options)?,
+            (Some(tree), _, None) => tree.remove_range::<Vec<u8>>(keys.bounds()?, options)?,
+            (_, Some(table), Some(prefix)) => table.remove_prefix(prefix, options)?,
+            (_, Some(table), None) => table.remove_range::<Vec<u8>>(keys.bounds()?, options)?,
+            _ => return Err(self.unordered()),
+        })
+    }
+
+    /// Removes the records of a range of a tree at once.
+    pub fn delete_range(&self, keys: &KeyRange) -> Result<()> {
+        let Some(tree) = self.inner.as_tree() else {
+            bail!("only ranges of trees go at once; without --atomic those of tables go in steps");
+        };
+        match &keys.prefix {
+            Some(prefix) => tree.delete_prefix(prefix)?,
+            None => tree.delete_range_with::<Vec<u8>>(keys.bounds()?, Durability::Sync)?,
+        }
+        Ok(())
     }
 
     /// [`Tree::scan`] from a key on and before another.

@@ -137,7 +137,10 @@ pub(crate) fn value_from(input: impl Read, in_hex: bool) -> Result<Vec<u8>> {
 
 /// `terrace delete`
 pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
-    let key = given(&args.key, args.hex)?;
+    let Some(named) = &args.key else {
+        return delete_range(args);
+    };
+    let key = given(named, args.hex)?;
     let db = Db::open_existing(&args.open, args.json)?;
     let was_there = db.tree(args.structure.structure.as_deref())?.remove(&key)?;
     db.close()?;
@@ -150,8 +153,36 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     Ok(if was_there {
         ExitCode::SUCCESS
     } else {
-        not_there(&args.key)
+        not_there(named)
     })
+}
+
+/// `terrace delete` with a range: how many records there were is not known of one that goes at once.
+fn delete_range(args: &DeleteArgs) -> Result<ExitCode> {
+    let bytes = |text: &Option<String>| {
+        text.as_deref()
+            .map(|text| given(text, args.hex))
+            .transpose()
+    };
+    let keys = KeyRange {
+        prefix: bytes(&args.prefix)?,
+        from: bytes(&args.from)?,
+        to: bytes(&args.to)?,
+        reverse: false,
+    };
+    let db = Db::open_existing(&args.open, args.json)?;
+    let tree = db.tree(args.structure.structure.as_deref())?;
+    let removed = match args.atomic {
+        true => tree.delete_range(&keys).map(|()| None)?,
+        false => Some(tree.remove_range(&keys)?),
+    };
+    db.close()?;
+    if args.json {
+        print(&format!("{}\n", serde_json::json!({ "removed": removed })))?;
+    } else if let Some(removed) = removed {
+        tell(&format!("{removed} records were removed"));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn not_there(key: &str) -> ExitCode {

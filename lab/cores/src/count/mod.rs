@@ -166,13 +166,7 @@ fn one(program: &Path, sites: &Sites, structure: Structure, operation: Operation
                     // The next atomic change of its word gives it back.
                     if let Some(at) = held.iter().position(|held| held.line == access.line) {
                         let held = held.remove(at);
-                        section(
-                            &mut sections,
-                            sites,
-                            each,
-                            &held,
-                            access.at,
-                        );
+                        section(&mut sections, sites, each, &held, access.at);
                         continue;
                     }
                     if takes && is_shared {

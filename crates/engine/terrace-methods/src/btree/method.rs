@@ -1,8 +1,8 @@
 //! The tree as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
-    Ordered, Plan, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Cut, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt,
+    Neighbours, Ordered, Plan, Room, Runs, Sampled, Sweep, Touch, Value, Window,
 };
 use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
@@ -138,6 +138,24 @@ impl Neighbours for BTree {
 }
 
 impl InStorage for BTree {}
+
+impl Cuts for BTree {
+    const CUTS: bool = true;
+
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        part: bool,
+    ) -> Attempt<Box<dyn Cut + 'd>> {
+        Ok(Box::new(self.cut(door, low, high, part)?))
+    }
+
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+        self.close_range(door, low, high);
+    }
+}
 
 impl Sweep for BTree {
     fn try_visit(

@@ -13,6 +13,7 @@
 //!   not look like the old page.
 
 mod clear;
+mod cut;
 pub(crate) mod descend;
 mod edit;
 mod fences;

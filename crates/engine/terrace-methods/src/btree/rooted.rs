@@ -39,6 +39,10 @@ impl Rooted for BTree {
         BTree::above_an_index(self)
     }
 
+    fn into_part(self) -> Self {
+        BTree::as_part(self)
+    }
+
     fn root(&self) -> PageId {
         BTree::root(self)
     }

@@ -28,6 +28,8 @@ pub struct BTree {
     pub(super) leads: bool,
     /// See [`BTree::above_an_index`].
     pub(super) is_above_index: bool,
+    /// See [`BTree::as_part`].
+    pub(super) is_part: bool,
     /// Leaves that cannot be read, beside others that would share with them.
     pub(super) spared: Mutex<Unreadable>,
 }
@@ -69,6 +71,7 @@ impl BTree {
             copies: false,
             leads: false,
             is_above_index: false,
+            is_part: false,
             spared: Mutex::default(),
         }
     }
@@ -78,6 +81,14 @@ impl BTree {
     pub fn as_upper_tier(self) -> BTree {
         BTree {
             copies: true,
+            ..self
+        }
+    }
+
+    /// The tree as what was taken out of another one: its root has the fences that it had there.
+    pub fn as_part(self) -> BTree {
+        BTree {
+            is_part: true,
             ..self
         }
     }

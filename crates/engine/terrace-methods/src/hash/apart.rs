@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Neighbours, NoRoom,
+    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Neighbours, NoRoom,
     Ordered, Plan, Room, Rooted, Runs, Sampled, Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
@@ -137,6 +137,8 @@ impl Sampled for Apart {
 impl Runs for Apart {}
 
 impl Neighbours for Apart {}
+
+impl Cuts for Apart {}
 
 impl InStorage for Apart {}
 

@@ -1,8 +1,8 @@
 //! The hash table as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Neighbours, Ordered, Plan,
-    RecordPage, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Neighbours, Ordered,
+    Plan, RecordPage, Room, Runs, Sampled, Sweep, Touch, Value, Window,
 };
 use terrace_base::{PageId, Result};
 
@@ -129,6 +129,8 @@ impl Neighbours for HashTable {
         Ok(next.filter(|next| to.is_none_or(|to| next.as_slice() < to)))
     }
 }
+
+impl Cuts for HashTable {}
 
 impl InStorage for HashTable {}
 

@@ -1,9 +1,9 @@
 //! The heap as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, Neighbours,
-    Ordered, Plan, RecordPage, Room, Runs, Sampled, StoragePlace, StoredScan, Sweep, Touch, Value,
-    Window,
+    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt,
+    Neighbours, Ordered, Plan, RecordPage, Room, Runs, Sampled, StoragePlace, StoredScan, Sweep,
+    Touch, Value, Window,
 };
 use terrace_base::{PageId, Result};
 
@@ -138,6 +138,8 @@ impl Neighbours for Heap {
         self.index()?.try_compact(door, position, fill)
     }
 }
+
+impl Cuts for Heap {}
 
 impl InStorage for Heap {
     fn begin_stored(&self) -> Option<StoredScan> {

@@ -52,7 +52,7 @@ mod window;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Expiry, Flags, Found, InStorage, Interrupt,
+    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Expiry, Flags, Found, InStorage, Interrupt,
     LevelFigures, MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value,
     Waits, Window,
 };
@@ -651,5 +651,7 @@ impl Runs for Lsm {
 }
 
 impl Neighbours for Lsm {}
+
+impl Cuts for Lsm {}
 
 impl InStorage for Lsm {}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_access::{
-    Door, Edge, Expiry, Flags, MergeFigures, Rooted, StoragePlace, Sweep, Tier, Value, Waits,
-    Window,
+    Attempt, Door, Edge, Expiry, Flags, MergeFigures, Rooted, StoragePlace, Sweep, Tier, Value,
+    Waits, Window,
 };
 use terrace_base::{Error, PageId, Result, StructureId};
 use terrace_pages::{Interrupt, Space};
@@ -20,8 +20,10 @@ use crate::events::{Events, TierStats};
 use crate::locks::hash_of;
 use crate::method::{
     catch_up_for_many, clear_step, compact_step, compact_stored_step, position_of, random_position,
+    reach_edges,
 };
 use crate::one_record::{self, Changed};
+use crate::severed::Severed;
 use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
 use crate::value::{free_inside, prepare_inside};
 use crate::watch::Watches;
@@ -288,6 +290,33 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn memory_bytes(&self) -> usize {
         size_of_val(self) + self.events.memory_bytes()
+    }
+
+    fn cuts(&self) -> bool {
+        H::CUTS && C::CUTS
+    }
+
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Attempt<Severed<'d>> {
+        Severed::of(door, (self.hot(), &self.cold), low, high)
+    }
+
+    fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        if let Some(hot) = self.hot() {
+            reach_edges(&self.context, hot, low, high)?;
+        }
+        reach_edges(&self.context, &self.cold, low, high)
+    }
+
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+        if let Some(hot) = self.hot() {
+            hot.close_cut(door, low, high);
+        }
+        self.cold.close_cut(door, low, high);
     }
 
     fn roots(&self) -> Roots {

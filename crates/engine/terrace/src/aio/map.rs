@@ -1,15 +1,16 @@
 //! A structure whose calls are futures.
 
 use std::ops::RangeBounds;
+use std::time::{Duration, SystemTime};
 
 use terrace_base::{Error, Result};
 use terrace_wal::Durability;
 
 use super::pool::Pool;
 use super::records::Records;
-use crate::Merge;
 use crate::api::ordered::{between, bounds};
 use crate::api::range::past_prefix;
+use crate::{Expires, Merge};
 
 /// A structure of any kind. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -111,6 +112,66 @@ impl Map {
         let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
         self.run(move |map| map.put_with(key, value, durability))
             .await
+    }
+
+    /// As [`crate::Map::put_for`]; the time counts from when the call has its thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn put_for(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        duration: Duration,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        self.run(move |map| map.put_for(key, value, duration)).await
+    }
+
+    /// As [`crate::Map::put_until`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn put_until(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: SystemTime,
+    ) -> Result<()> {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        self.run(move |map| map.put_until(key, value, time)).await
+    }
+
+    /// As [`crate::Map::expire_in`]; the time counts from when the call has its thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn expire_in(
+        &self,
+        key: impl AsRef<[u8]>,
+        duration: Option<Duration>,
+    ) -> Result<bool> {
+        let key = key.as_ref().to_vec();
+        self.run(move |map| map.expire_in(key, duration)).await
+    }
+
+    /// As [`crate::Map::expires`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn expires(&self, key: impl AsRef<[u8]>) -> Result<Option<Expires>> {
+        let key = key.as_ref().to_vec();
+        self.run(move |map| map.expires(key)).await
+    }
+
+    /// As [`crate::Tree::delete_range`]; of a structure that is no tree an error.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let (low, high) = bounds(&range);
+        let call = move |map: &crate::Map| map.delete_between(&low, high.as_deref(), None);
+        self.run(call).await
     }
 
     /// As [`crate::Map::delete`].

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use terrace_access::{Attempt, Door, Interrupt};
 use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
-use terrace_pages::{LEARNT_BYTES, PageStore, Space};
+use terrace_pages::{LEARNT_BYTES, PageStore, Promise, Space};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::entries::{Catalog, Entry};
@@ -29,6 +29,10 @@ use crate::planted::{Fault, planted};
 
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;
+
+/// Pages that are changed, and that are made, where a range is taken out: of two tiers of four levels each, and some of
+/// the catalog. All that is made is there before the append, so a deeper tree only takes from the reserve.
+const CUT_PAGES: u64 = 32;
 
 #[derive(Default)]
 struct Names {
@@ -137,6 +141,11 @@ impl Registry {
         }
     }
 
+    /// Keeps the threads in the background from structures while the answer lives.
+    pub fn hold_background(&self) -> impl Sized + use<'_> {
+        self.tiers.hold_background()
+    }
+
     /// The catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -210,14 +219,20 @@ impl Registry {
     }
 
     /// Runs an attempt inside the gate until it is done. The caller holds nothing.
-    fn inside<T>(
+    fn inside<T>(&self, space: Space, attempt: impl FnMut(&Door<'_>) -> Attempt<T>) -> Result<T> {
+        self.inside_for_many(space, Promise::default(), attempt)
+    }
+
+    /// The same for an attempt that changes so much.
+    fn inside_for_many<T>(
         &self,
         space: Space,
+        promise: Promise,
         mut attempt: impl FnMut(&Door<'_>) -> Attempt<T>,
     ) -> Result<T> {
         let mut tries = 0u32;
         loop {
-            let door = self.store.enter_for(space)?;
+            let door = self.store.enter_for_many(space, promise)?;
             match attempt(&door) {
                 Ok(done) => return Ok(done),
                 Err(interrupt) => {
@@ -248,9 +263,7 @@ impl Registry {
                 name: new.name.into(),
             });
         }
-        let next_id = id.0.checked_add(1).ok_or_else(|| {
-            Error::invalid("all structure numbers are used up; dump the database into a new one")
-        })?;
+        let next_id = next_number(id)?;
         // Until the catalog has the new root nothing points to it, so no cut may fall between.
         let unlinked = self.store.large_guard();
         let mut leftover = None;
@@ -345,6 +358,76 @@ impl Registry {
         if let Some(indexes) = names.indexes.get(&open.id()) {
             indexes.values().for_each(|index| index.abandon());
         }
+        Ok(())
+    }
+
+    /// Takes what lies from `low` to before `high` out of a structure, at which nobody else is at work. What was
+    /// taken out becomes a structure of this number, never given out, that was dropped, if it is to be taken apart;
+    /// the answer says so. `log` is called once, when nothing can fail any more, and told whether it does; not
+    /// at all if there is nothing in the range. One of create, mark, rename and this runs at a time.
+    pub fn delete_range(
+        &self,
+        open: &Open,
+        (low, high): (&[u8], Option<&[u8]>),
+        part: StructureId,
+        log: &mut dyn FnMut(bool),
+    ) -> Result<RangeRemoved> {
+        let next_id = next_number(part)?;
+        let promise = Promise {
+            dirty: CUT_PAGES,
+            new: CUT_PAGES,
+        };
+        let done = self.inside_for_many(Space::Reserve, promise, |door| {
+            let cut = open.structure.try_cut(door, low, high)?;
+            if cut.is_empty() {
+                return Ok((RangeRemoved::Nothing, None));
+            }
+            let entry = cut.roots().map(|roots| Entry {
+                id: part,
+                spec: open.spec,
+                name: open.name(),
+                roots,
+                dropping: true,
+                unfinished: false,
+                index: None,
+            });
+            match &entry {
+                Some(entry) => self.catalog.put(door, entry, &mut || {
+                    self.next_id.fetch_max(next_id, Ordering::SeqCst);
+                    log(true);
+                })?,
+                None => log(false),
+            }
+            if let Err(interrupt) = cut.apply() {
+                let what = Error::invalid(format!("a range was taken out in part: {interrupt:?}"));
+                return Err(self.store.poison(&what).into());
+            }
+            open.structure.close_cut(door, low, high);
+            let removed = match entry.is_some() {
+                true => RangeRemoved::WithPart,
+                false => RangeRemoved::Wholly,
+            };
+            Ok((removed, entry))
+        });
+        let (removed, entry) = done?;
+        if let Some(entry) = entry {
+            self.open_part(entry);
+        }
+        Ok(removed)
+    }
+
+    /// Keeps in mind what is to be taken apart.
+    fn open_part(&self, entry: Entry) {
+        let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
+        let meta = Meta::new(entry);
+        let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
+        structure.retire();
+        self.remember(Arc::new(Open::new(structure, meta)));
+    }
+
+    /// This number is taken, whatever became of it.
+    pub fn take_number(&self, id: StructureId) -> Result<()> {
+        self.next_id.fetch_max(next_number(id)?, Ordering::SeqCst);
         Ok(())
     }
 
@@ -459,6 +542,24 @@ impl Registry {
         }
         Ok(false)
     }
+}
+
+/// What became of a range that was to be removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RangeRemoved {
+    /// There was nothing in it.
+    Nothing,
+    /// All of it is gone.
+    Wholly,
+    /// All of it is gone, and its pages are still to be taken apart.
+    WithPart,
+}
+
+/// The number behind this one.
+fn next_number(id: StructureId) -> Result<u32> {
+    id.0.checked_add(1).ok_or_else(|| {
+        Error::invalid("all structure numbers are used up; dump the database into a new one")
+    })
 }
 
 /// Changes an entry on its page and in memory.

@@ -48,6 +48,15 @@ pub enum Change<'c> {
         /// The key.
         key: &'c [u8],
     },
+    /// No key of a range is there from now on ([`crate::Tree::delete_range`]).
+    DeleteRange {
+        /// In which structure.
+        structure: &'c ChangedStructure,
+        /// The first key.
+        low: &'c [u8],
+        /// The first key behind it; none at the end.
+        high: Option<&'c [u8]>,
+    },
     /// The structure is there from now on.
     Created {
         /// Which.
@@ -87,6 +96,7 @@ pub struct Commit {
 pub(super) enum Item {
     Put(Arc<ChangedStructure>, Range<usize>, Range<usize>, Lease),
     Delete(Arc<ChangedStructure>, Range<usize>),
+    DeleteRange(Arc<ChangedStructure>, Range<usize>, Option<Range<usize>>),
     Created(Arc<ChangedStructure>),
     Dropped(Arc<ChangedStructure>),
     Renamed(Arc<ChangedStructure>),
@@ -116,6 +126,11 @@ impl Commit {
             Item::Delete(structure, key) => Change::Delete {
                 structure,
                 key: self.part(key),
+            },
+            Item::DeleteRange(structure, low, high) => Change::DeleteRange {
+                structure,
+                low: self.part(low),
+                high: high.as_ref().map(|high| self.part(high)),
             },
             Item::Created(structure) => Change::Created { structure },
             Item::Dropped(structure) => Change::Dropped { structure },

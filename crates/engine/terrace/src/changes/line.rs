@@ -26,7 +26,7 @@ pub struct CommitLine {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ChangeLine {
-    /// `put`, `delete`, `created`, `dropped`, `renamed` or `marked`.
+    /// `put`, `delete`, `delete_range`, `created`, `dropped`, `renamed` or `marked`.
     pub op: String,
     /// The structure's name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +49,18 @@ pub struct ChangeLine {
     /// The value in hexadecimal, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_hex: Option<String>,
+    /// The first key of a range, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The first key of a range in hexadecimal, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_hex: Option<String>,
+    /// The first key behind a range, if there is one and it is text; without any it goes on to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The first key behind a range in hexadecimal, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_hex: Option<String>,
     /// When the record expires, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
@@ -109,6 +121,21 @@ impl From<Change<'_>> for ChangeLine {
                 }
             }
             Change::Delete { structure, key } => ChangeLine::of_record("delete", structure, key),
+            Change::DeleteRange {
+                structure,
+                low,
+                high,
+            } => {
+                let (from, from_hex) = text_or_hex(low);
+                let (to, to_hex) = high.map_or((None, None), text_or_hex);
+                ChangeLine {
+                    from,
+                    from_hex,
+                    to,
+                    to_hex,
+                    ..ChangeLine::of("delete_range", structure)
+                }
+            }
             Change::Created { structure } => ChangeLine {
                 kind: structure.kind.map(|kind| kind.as_str().to_owned()),
                 ..ChangeLine::of("created", structure)

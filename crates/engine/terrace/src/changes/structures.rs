@@ -106,7 +106,19 @@ impl Structures {
                 Effect::Delete { structure, key } if !self.is_hidden(structure) => {
                     items.push(Item::Delete(self.shown(structure), range(key)));
                 }
-                Effect::Put { .. } | Effect::Delete { .. } | Effect::Compress { .. } => {}
+                Effect::DeleteRange {
+                    structure,
+                    low,
+                    high,
+                    ..
+                } if !self.is_hidden(structure) => {
+                    let (low, high) = (range(low), high.map(range));
+                    items.push(Item::DeleteRange(self.shown(structure), low, high));
+                }
+                Effect::Put { .. }
+                | Effect::Delete { .. }
+                | Effect::DeleteRange { .. }
+                | Effect::Compress { .. } => {}
                 Effect::Create {
                     structure,
                     spec,

@@ -98,6 +98,13 @@ impl Drops {
         self.changed.notify_all();
     }
 
+    /// One more waits, at which nobody ever was at work.
+    pub(super) fn push_free(&self, id: StructureId) {
+        let mut queue = self.queue.lock();
+        queue.waiting.push_back(Waiting { id, free: true });
+        self.changed.notify_all();
+    }
+
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.lock().waiting.len()

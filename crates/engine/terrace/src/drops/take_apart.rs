@@ -26,6 +26,14 @@ impl Core {
         self.drops.push(id);
     }
 
+    /// The same for what was taken out of a structure: nobody ever was at work on it.
+    pub fn take_part_apart(&self, id: StructureId) {
+        match self.options.foreground {
+            true => self.take_apart(id),
+            false => self.drops.push_free(id),
+        }
+    }
+
     /// The same for a structure and its indexes, if it is a table.
     pub fn take_apart_with_indexes(&self, open: &Open) {
         for index in self.registry.indexes_of(open.id()) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Edge, Flags, Found, InStorage, Interrupt, LargeRef,
+    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt, LargeRef,
     Neighbours, Ordered, Plan, Room, Rooted, Runs, Sampled, Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
@@ -249,6 +249,8 @@ impl Sampled for Card {
 impl Runs for Card {}
 
 impl Neighbours for Card {}
+
+impl Cuts for Card {}
 
 impl InStorage for Card {}
 

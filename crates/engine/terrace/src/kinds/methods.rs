@@ -92,9 +92,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Methods for Pair<H, C> {
     ) -> Result<()> {
         // Opened for this: what a method keeps of its pages in memory is not what it was before they went.
         if let Some(hot) = roots.hot {
-            H::open(store, hot, Class::Hot).verify(&mut |_, _, _| Ok(()), page)?;
+            let hot = H::open(store, hot, Class::Hot).into_part();
+            hot.verify(&mut |_, _, _| Ok(()), page)?;
         }
-        C::open(store, roots.cold, Class::Cold).verify(&mut |_, _, _| Ok(()), page)
+        // Or it never was whole: it was taken out of another.
+        let cold = C::open(store, roots.cold, Class::Cold).into_part();
+        cold.verify(&mut |_, _, _| Ok(()), page)
     }
 
     fn pages_when_empty(&self, store: &Arc<PageStore>, roots: Roots) -> Attempt<Vec<PageId>> {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use terrace_access::Window;
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result, StructureId, checksum};
 use terrace_tier::Change;
@@ -283,6 +284,12 @@ impl Applier<'_> {
     fn catalog(&self, effect: Effect<'_>) -> Result<()> {
         match effect {
             Effect::Put { .. } | Effect::Delete { .. } | Effect::Mark { .. } => Ok(()),
+            Effect::DeleteRange {
+                structure,
+                part,
+                low,
+                high,
+            } => self.delete_range(structure, part, (low, high)),
             Effect::Create {
                 structure,
                 spec,
@@ -320,6 +327,58 @@ impl Applier<'_> {
             Effect::Rename { structure, name } => {
                 let open = self.open(structure)?;
                 self.registry.rename(&open, name, &mut || ())
+            }
+        }
+    }
+
+    fn delete_range(
+        &self,
+        structure: StructureId,
+        part: Option<StructureId>,
+        (low, high): (&[u8], Option<&[u8]>),
+    ) -> Result<()> {
+        let open = self.open(structure)?;
+        if let Some(part) = part {
+            if part.0 < self.registry.next_id() {
+                return Err(damaged(&format!("{part} is made twice")));
+            }
+            self.registry.take_number(part)?;
+        }
+        if open.is_dropped() {
+            return Ok(());
+        }
+        if !open.structure.cuts() {
+            return Err(damaged(&format!(
+                "a range of {structure} cannot be removed"
+            )));
+        }
+        match part {
+            Some(part) => {
+                let _still = self.registry.hold_background();
+                let (structure, range) = (&open.structure, (low, high));
+                structure.prefault_cut(low, high)?;
+                let removed = self.registry.delete_range(&open, range, part, &mut |_| ());
+                removed.map(drop)
+            }
+            // Then there were few records. Where pages are divided otherwise by now there may be none for whole pages.
+            None => {
+                let mut window = Window::new();
+                let mut from = low.to_vec();
+                loop {
+                    open.structure.scan_up(&from, &mut window)?;
+                    for i in window.lower_bound(&from)..window.len() {
+                        let key = window.key(i);
+                        if high.is_some_and(|high| key >= high) {
+                            return Ok(());
+                        }
+                        let gone = open.structure.write(key, Change::Delete, None, &mut || ());
+                        gone?;
+                    }
+                    match window.high.take() {
+                        Some(next) if high.is_none_or(|high| *next < *high) => from = next,
+                        _ => return Ok(()),
+                    }
+                }
             }
         }
     }

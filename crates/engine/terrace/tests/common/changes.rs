@@ -47,6 +47,18 @@ impl Copy {
                         .expect("a change of a structure that is there");
                     records.remove(key);
                 }
+                Change::DeleteRange {
+                    structure,
+                    low,
+                    high,
+                } => {
+                    let (_, records) = self
+                        .structures
+                        .get_mut(&structure.id)
+                        .expect("a change of a structure that is there");
+                    records
+                        .retain(|key, _| **key < *low || high.is_some_and(|high| **key >= *high));
+                }
                 Change::Created { structure } => {
                     let name = structure.name.clone().expect("a name");
                     let before = self
@@ -122,6 +134,14 @@ fn act(db: &Database, rng: &mut Rng) -> Result<()> {
             }
         }
         4..5 => drop(db.checkpoint()?),
+        60..63 => {
+            let trees: Vec<_> = all.iter().filter(|info| info.kind == Kind::Tree).collect();
+            if !trees.is_empty() {
+                let name = &trees[rng.below(trees.len() as u64) as usize].name;
+                let (low, high) = (key(rng), key(rng));
+                db.tree(name)?.delete_range(low..high)?;
+            }
+        }
         5..6 => drop(db.mark("here")?),
         6..30 => {
             let mut batch = db.batch();
@@ -143,7 +163,7 @@ fn act(db: &Database, rng: &mut Rng) -> Result<()> {
             })?;
         }
         45..60 => pick(rng)?.delete(key(rng))?,
-        60..70 => drop(pick(rng)?.insert(key(rng), value(rng))?),
+        63..70 => drop(pick(rng)?.insert(key(rng), value(rng))?),
         _ => pick(rng)?.put(key(rng), value(rng))?,
     }
     Ok(())

@@ -10,6 +10,7 @@ pub mod expiry;
 pub mod expiry_scenarios;
 pub mod lists;
 pub mod model;
+pub mod ranges;
 pub mod run;
 pub mod script;
 pub mod tables;

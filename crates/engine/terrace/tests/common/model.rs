@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use terrace::Database;
+use terrace::{Database, Kind};
 
 use super::Shape;
 use super::script::{Change, Step};
@@ -33,6 +33,10 @@ impl Model {
                     .or_default()
                     .extend_from_slice(value);
             }
+            Step::DeleteRange(name, low, high, _) => {
+                let records = &mut self.structures.get_mut(name).unwrap().1;
+                records.retain(|key, _| key < low || high.as_ref().is_some_and(|high| key >= high));
+            }
             Step::Create(name, shape) => {
                 let new = (*shape, Records::new());
                 assert!(self.structures.insert(name.clone(), new).is_none());
@@ -62,6 +66,11 @@ impl Model {
         match step {
             Step::Write(changes, _) => changes.iter().all(|c| there(&c.structure)),
             Step::Insert(name, ..) | Step::Append(name, ..) | Step::Read(name, _) => there(name),
+            // Another of this name may have been made while that was refused.
+            Step::DeleteRange(name, ..) => self
+                .structures
+                .get(name)
+                .is_some_and(|of| of.0.0 == Kind::Tree),
             Step::Create(name, _) => !there(name),
             Step::Drop(name) => there(name),
             Step::Rename(from, to) => there(from) && !there(to),

@@ -1,5 +1,7 @@
 //! Running a script on a disk, and judging what is there afterwards.
 
+use std::ops::Bound;
+
 use terrace::{Database, Durability, Error, Kind, MapOptions, Options, Result};
 use terrace_sim::SimDisk;
 
@@ -111,7 +113,12 @@ pub fn run_watched(
             Ok(()) => {
                 model.apply(step);
                 progress.acknowledged = i + 1;
-                if matches!(step, Step::Write(changes, true) if changes[0].structure != OFF) {
+                let is_synced = match step {
+                    Step::Write(changes, sync) => *sync && changes[0].structure != OFF,
+                    Step::DeleteRange(name, .., sync) => *sync && name != OFF,
+                    _ => false,
+                };
+                if is_synced {
                     progress.synced = i + 1;
                 }
             }
@@ -187,6 +194,12 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
         Step::Append(name, key, more) => {
             map(name)?.update(key, |old| Some([old.unwrap_or_default(), more].concat()))?;
             Ok(())
+        }
+        Step::DeleteRange(name, low, high, sync) => {
+            let tree = map(name)?.as_tree().expect("a tree");
+            let high = high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let range = (Bound::Included(low), high);
+            tree.delete_range_with::<Vec<u8>>(range, durability(*sync))
         }
         Step::Create(name, shape) => {
             let options = MapOptions::new().logged(name != OFF);

@@ -4,6 +4,7 @@ use terrace_sim::Rng;
 
 use super::model::{Model, OFF};
 use super::{SHAPES, Shape};
+use terrace::Kind;
 
 /// One change of one record.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub enum Step {
     Insert(String, Vec<u8>, Vec<u8>),
     /// Appends to the value.
     Append(String, Vec<u8>, Vec<u8>),
+    /// Removes a range of a tree at once, from the first key to before the second, or to the end; whether durable when
+    /// it returns.
+    DeleteRange(String, Vec<u8>, Option<Vec<u8>>, bool),
     Create(String, Shape),
     Drop(String),
     Rename(String, String),
@@ -100,6 +104,12 @@ pub fn short(seed: u64) -> Vec<Step> {
             script.push(Step::Write(vec![delete(name, 100 + i)], false));
             script.push(Step::Read((*name).into(), 2u32.to_be_bytes().to_vec()));
         }
+        for (i, name) in (0..2u32).zip(names) {
+            // One with the large values, one without.
+            let low = (1 + i).to_be_bytes().to_vec();
+            let high = (i == 1).then(|| 100u32.to_be_bytes().to_vec());
+            script.push(Step::DeleteRange((*name).into(), low, high, i + round == 1));
+        }
         let (old, new) = (names[round as usize], "renamed");
         script.push(Step::Rename(old.into(), new.into()));
         script.push(Step::Drop(names[round as usize + 2].into()));
@@ -145,6 +155,11 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
             Step::Write(changes.collect(), rng.percent(30))
         }
         7 => Step::Reopen,
+        8 if model.structures[&name].0.0 == Kind::Tree => {
+            let (low, high) = (key(rng), key(rng));
+            let high = (!rng.percent(10)).then_some(high);
+            Step::DeleteRange(name, low, high, rng.percent(40))
+        }
         8..=14 => Step::Read(name, key(rng)),
         15..=24 => {
             let changes = (0..1 + rng.below(12)).map(|_| {
@@ -152,6 +167,9 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
                 change(rng, name)
             });
             Step::Write(changes.collect(), rng.percent(40))
+        }
+        25 if model.structures[OFF].0.0 == Kind::Tree && rng.percent(30) => {
+            Step::DeleteRange(OFF.into(), key(rng), Some(key(rng)), false)
         }
         25..=29 => {
             let changes = (0..1 + rng.below(3)).map(|_| change(rng, OFF));

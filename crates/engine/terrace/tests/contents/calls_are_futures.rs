@@ -8,9 +8,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::common::expiry::{BEGIN, Hands, at};
 use crate::common::{SHAPES, create, named, tiny};
 use terrace::{
-    Batch, Change, ChangesOptions, Database, Durability, Error, Kind, MapOptions, Merge, Tiers, aio,
+    Batch, Change, ChangesOptions, Database, Durability, Error, Expires, Kind, MapOptions, Merge,
+    Tiers, aio,
 };
 use terrace_sim::SimDisk;
 use tokio::runtime::{Builder, Runtime};
@@ -289,6 +291,51 @@ fn the_feed_is_a_stream_that_leaves_no_commit_out() {
         all.changes(options).await.unwrap().next().await
     });
     assert!(ended.is_none());
+}
+
+#[test]
+fn records_expire_and_ranges_go_as_by_plain_calls() {
+    let (runtime, disk) = (runtime(), SimDisk::new(1));
+    let hands = Hands::new();
+    let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+    let tree = db.tree_with("a", MapOptions::new().expiring()).unwrap();
+    let plain = db.hash("plain").unwrap();
+    let all = aio::Database::with_threads(db, 1).unwrap();
+    let (map, plain) = (all.map(&tree), all.map(&plain));
+    let wait = runtime.handle().clone();
+    let of = |key: &'static str| wait.block_on(map.expires(key)).unwrap();
+    let minute = Duration::from_secs(60);
+    wait.block_on(map.put_for("a", "1", minute)).unwrap();
+    wait.block_on(map.put_until("b", "2", at(BEGIN + 5)))
+        .unwrap();
+    assert_eq!(of("a"), Some(Expires::At(at(BEGIN + 60_000))));
+    assert_eq!(of("b"), Some(Expires::At(at(BEGIN + 5))));
+    assert_eq!(of("c"), None);
+    assert!(wait.block_on(map.expire_in("a", None)).unwrap());
+    assert_eq!(of("a"), Some(Expires::Never));
+    hands.pass(5);
+    // Nobody sees it, by memory or by a thread, and nobody can have it stay.
+    assert_eq!(wait.block_on(map.get("b")).unwrap(), None);
+    assert_eq!(of("b"), None);
+    assert!(!wait.block_on(map.expire_in("b", Some(minute))).unwrap());
+    assert!(wait.block_on(map.expire_in("a", Some(minute))).unwrap());
+    hands.pass(60_000);
+    assert_eq!(wait.block_on(map.get("a")).unwrap(), None);
+    assert!(wait.block_on(plain.put_for("a", "1", minute)).is_err());
+    // One that has no thread yet has done nothing.
+    let hold = held(&runtime, &all);
+    {
+        let _inside = runtime.enter();
+        assert!(polled(map.put_for("a", "2", minute)).is_pending());
+    }
+    drop(hold);
+    at_rest(&all);
+    assert_eq!(tree.get("a").unwrap(), None);
+    (0..20u8).for_each(|n| tree.put([n], [n]).unwrap());
+    wait.block_on(map.delete_range([5]..[15])).unwrap();
+    assert_eq!(tree.iter().unwrap().count(), 10);
+    let refused = wait.block_on(plain.delete_range([5]..[15])).unwrap_err();
+    assert!(refused.to_string().contains("remove_range"), "{refused}");
 }
 
 #[test]

@@ -2,9 +2,13 @@
 //! of tables with their indexes; it can be ended early, and what is put behind it stays.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::{SHAPES, create, named, seeds, tiny};
-use terrace::{Cancel, Database, Error, Kind, Map, MapOptions, RemoveOptions, Result};
+use terrace::{
+    Cancel, Database, Durability, Error, Kind, Map, MapOptions, Options, RemoveOptions, Result,
+    Tiers, Tree, TreeOptions,
+};
 use terrace_sim::{Rng, SimDisk};
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -115,4 +119,191 @@ fn it_can_be_ended_and_what_is_put_behind_it_stays() {
         all(&map),
         Records::from([(b"0000".to_vec(), b"again".to_vec())])
     );
+}
+
+#[test]
+fn who_reads_in_a_range_that_goes_at_once_finds_out() {
+    for (name, scenario) in crate::common::ranges::ALL {
+        println!("{name}");
+        scenario();
+    }
+}
+
+/// Trees of these tiers, and whether their changes are logged.
+const TREES: [(Tiers, bool); 4] = [
+    (Tiers::One, true),
+    (Tiers::Two, true),
+    (Tiers::One, false),
+    (Tiers::Two, false),
+];
+
+/// One random thing.
+fn act(tree: &Tree, records: &mut Records, rng: &mut Rng) {
+    let key = |rng: &mut Rng| match rng.below(12) {
+        0 => [vec![b'0'; 400], vec![rng.below(200) as u8]].concat(),
+        _ => key(rng.below(4000)),
+    };
+    match rng.below(100) {
+        0..4 => {
+            let (low, high) = (key(rng), key(rng));
+            match rng.below(4) {
+                0 => {
+                    tree.delete_range(low.clone()..).unwrap();
+                    records.retain(|key, _| *key < low);
+                }
+                1 => {
+                    let prefix = &low[..low.len().min(2)];
+                    tree.delete_prefix(prefix).unwrap();
+                    records.retain(|key, _| !key.starts_with(prefix));
+                }
+                _ => {
+                    tree.delete_range(low.clone()..=high.clone()).unwrap();
+                    records.retain(|key, _| *key < low || *key > high);
+                }
+            }
+        }
+        4..20 => {
+            let key = key(rng);
+            tree.delete(&key).unwrap();
+            records.remove(&key);
+        }
+        _ => {
+            let (key, len) = (key(rng), if rng.percent(2) { 9000 } else { rng.below(120) });
+            let value = rng.bytes(len as usize);
+            tree.put(&key, &value).unwrap();
+            records.insert(key, value);
+        }
+    }
+}
+
+#[test]
+fn ranges_go_at_once_as_from_a_model() {
+    for seed in seeds(2) {
+        for (tiers, logged) in TREES {
+            let mut rng = Rng::new(seed);
+            let mut disk = SimDisk::new(seed);
+            let options = TreeOptions::new().tiers(tiers).logged(logged);
+            let mut db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+            let mut tree = db.tree_with("t", options.clone()).unwrap();
+            let mut records = Records::new();
+            let mut kept = Vec::new();
+            for round in 0..12 {
+                for _ in 0..400 {
+                    act(&tree, &mut records, &mut rng);
+                }
+                let what = format!("seed {seed}, {tiers:?}, logged {logged}, round {round}");
+                assert_eq!(all(&tree), records, "{what}");
+                let report = db.verify().unwrap();
+                assert!(report.is_clean(), "{what}: {report}");
+                // Who looks at how it was before still sees all of it.
+                for (snapshot, before) in &kept {
+                    let snapshot: &terrace::Snapshot = snapshot;
+                    let tree = snapshot.tree("t").unwrap();
+                    let seen = tree.iter().unwrap().collect::<Result<Records>>();
+                    assert_eq!(&seen.unwrap(), before, "{what}");
+                }
+                match round % 4 {
+                    0 => kept.push((db.snapshot().unwrap(), records.clone())),
+                    3 => {
+                        kept.clear();
+                        drop(tree);
+                        db.close().unwrap();
+                        disk = disk.restart(seed + round);
+                        db = Database::open_on(disk.shared(), tiny(seed + round)).unwrap();
+                        tree = db.tree_with("t", options.clone()).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn structures_without_ranges_of_pages_refuse_and_say_what_to_do() {
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+    let lsm = db.lsm("l").unwrap();
+    lsm.put("a", "1").unwrap();
+    let refused = lsm.delete_range("a".."b").unwrap_err();
+    assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
+    assert!(refused.to_string().contains("remove_range"), "{refused}");
+    assert_eq!(lsm.iter().unwrap().count(), 1);
+    let tree = db.tree("t").unwrap();
+    tree.put("a", "1").unwrap();
+    let long = vec![b'a'; 5000];
+    let refused = tree.delete_range(long.clone()..).unwrap_err();
+    assert!(matches!(refused, Error::KeyTooLong { .. }), "{refused}");
+    // A range that ends before it begins is empty, and so is one without records.
+    tree.delete_range("b".."a").unwrap();
+    tree.delete_range("b".."c").unwrap();
+    assert_eq!(tree.iter().unwrap().count(), 1);
+    db.drop_structure("t").unwrap();
+    let gone = tree.delete_range("a".."b").unwrap_err();
+    assert!(matches!(gone, Error::NoSuchStructure { .. }), "{gone}");
+}
+
+/// Two keys far apart are put and go together, and nobody ever sees one of them alone; threads demote beside.
+#[test]
+fn nobody_sees_a_part_of_a_range_that_goes_at_once() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let options = Options::new().memory(4 << 20).page_size(4096);
+        let db = Database::open_on(SimDisk::new(1).shared(), options).unwrap();
+        let tree = db.tree_with("t", TreeOptions::new().tiers(tiers)).unwrap();
+        let done = AtomicBool::new(false);
+        let (seen, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        let read: Result<_> = db.transaction(|t| {
+                            let first = t.get(&tree, key(0))?;
+                            let last = t.get(&tree, key(2499))?;
+                            let many = t.range(&tree, key(1000)..key(1400))?.count();
+                            Ok((first, last, many))
+                        });
+                        let is_right = read.is_ok_and(|(first, last, many)| {
+                            let all = if first.is_some() { 400 } else { 0 };
+                            first == last && many == all
+                        });
+                        let count = if is_right { &seen } else { &wrong };
+                        count.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            for round in 0..12u64 {
+                let mut batch = db.batch();
+                for n in 0..2500 {
+                    batch.put(&tree, key(n), round.to_le_bytes());
+                }
+                db.write(batch, Durability::Buffered).unwrap();
+                let looks = || seen.load(Ordering::SeqCst) + wrong.load(Ordering::SeqCst);
+                let until = looks() + 2;
+                while looks() < until {
+                    std::thread::yield_now();
+                }
+                tree.delete_range(key(0)..=key(2499)).unwrap();
+                assert_eq!(tree.iter().unwrap().count(), 0);
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        assert_eq!(wrong.load(Ordering::SeqCst), 0, "{tiers:?}");
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_range_of_records_that_expire_goes_with_those_that_have() {
+    let hands = crate::common::expiry::Hands::new();
+    let db = Database::open_on(SimDisk::new(1).shared(), tiny(1).clock(hands.clone())).unwrap();
+    let tree = db.tree_with("t", MapOptions::new().expiring()).unwrap();
+    for n in 0..1000 {
+        let minutes = std::time::Duration::from_secs(60 * (n % 3));
+        tree.put_for(key(n), "1", minutes).unwrap();
+    }
+    hands.pass(61_000);
+    tree.delete_range(key(100)..key(900)).unwrap();
+    let left = all(&tree);
+    assert!(left.keys().all(|k| *k < key(100) || *k >= key(900)));
+    assert_eq!(left.len(), 200 / 3);
+    assert!(db.verify().unwrap().is_clean());
 }

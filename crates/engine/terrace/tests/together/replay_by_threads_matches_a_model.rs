@@ -1,6 +1,8 @@
 //! With memory and processors to spare the log is replayed by several threads: changes of one key
 //! stay in order, and changes of the catalog keep their place among all others.
 
+use std::ops::Bound;
+
 use crate::common::model::{Model, differences};
 use crate::common::script::{Step, script};
 use crate::common::{create, seeds};
@@ -32,6 +34,12 @@ fn apply(db: &Database, step: &Step) {
         Step::Append(name, key, more) => {
             let appended = |old: Option<&[u8]>| [old.unwrap_or_default(), more].concat();
             map(name).update(key, |old| Some(appended(old))).unwrap();
+        }
+        Step::DeleteRange(name, low, high, _) => {
+            let tree = db.tree(name).unwrap();
+            let high = high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let range = (Bound::Included(low), high);
+            tree.delete_range::<Vec<u8>>(range).unwrap();
         }
         Step::Create(name, shape) => {
             create(db, name, *shape, MapOptions::new()).unwrap();

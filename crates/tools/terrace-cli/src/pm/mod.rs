@@ -74,7 +74,10 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
 /// `terrace delete`
 pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     whole_map(args.structure.structure.as_deref(), None)?;
-    let key = given(&args.key, args.hex)?;
+    let Some(named) = &args.key else {
+        bail!("ranges of maps in persistent memory are not removed; delete one key at a time");
+    };
+    let key = given(named, args.hex)?;
     let map = Map::open(&args.open.db, args.open.memory.0)?;
     let was_there = map.remove(&key)?;
     map.close()?;
@@ -86,7 +89,7 @@ pub fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     Ok(if was_there {
         ExitCode::SUCCESS
     } else {
-        not_there(&args.key)
+        not_there(named)
     })
 }
 

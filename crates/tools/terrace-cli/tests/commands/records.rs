@@ -81,6 +81,33 @@ fn a_file_that_is_no_database_is_refused() {
 }
 
 #[test]
+fn ranges_are_deleted() {
+    let dir = Folder::new();
+    let rows: String = (0..2000).map(|n| format!("{n:04},v{n}\n")).collect();
+    dir.file("in.csv", format!("id,v\n{rows}"));
+    dir.run(&["load", "db", "in.csv", "-f", "csv", "-k", "id"])
+        .ok();
+    let count = || dir.run(&["scan", "db", "--count"]).ok().trim().to_owned();
+    assert_eq!(count(), "2000");
+    let json = dir.run(&["delete", "db", "--from", "0100", "--to", "0150", "--json"]);
+    assert_eq!(json.json()["removed"], 50);
+    let json = dir.run(&["delete", "db", "--prefix", "1", "--atomic", "--json"]);
+    assert!(json.json()["removed"].is_null());
+    assert_eq!(count(), "950");
+    dir.run(&["delete", "db", "--from", "0900", "--atomic"])
+        .ok();
+    assert_eq!(count(), "850");
+    dir.run(&["verify", "db"]).ok();
+    assert_eq!(dir.run(&["delete", "db"]).code, Some(2));
+    let both = ["delete", "db", "0001", "--to", "0002"];
+    assert_eq!(dir.run(&both).code, Some(2));
+    dir.run(&["put", "db", "k", "v", "-s", "h", "--kind", "hash"])
+        .ok();
+    dir.run(&["delete", "db", "-s", "h", "--to", "z", "--atomic"])
+        .fails(&["only ranges of trees"]);
+}
+
+#[test]
 fn csv_comes_in_whole_or_by_field() {
     let dir = Folder::new();
     dir.file(

@@ -20,7 +20,9 @@ public final class Change {
         /** The structure has this name from now on. */
         RENAMED,
         /** Somebody has marked this place. */
-        MARKED
+        MARKED,
+        /** No key of a range is there from now on: from {@link #key()} to before {@link #value()}, or to the end if that is null. */
+        DELETE_RANGE
     }
 
     private final Op op;
@@ -94,7 +96,7 @@ public final class Change {
     }
 
     /**
-     * The key of a put or a delete.
+     * The key of a put or a delete, and the first one of a range.
      *
      * @return the key, or null; not a copy
      */
@@ -103,7 +105,7 @@ public final class Change {
     }
 
     /**
-     * The value of a put.
+     * The value of a put, and the first key behind a range.
      *
      * @return the value, or null; not a copy
      */
