@@ -11,7 +11,10 @@ const ROUNDS: usize = 6;
 /// Nanoseconds that this thread has run.
 fn cpu() -> u64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stat.split(' ').next().and_then(|ran| ran.parse().ok()).unwrap_or(0)
+    stat.split(' ')
+        .next()
+        .and_then(|ran| ran.parse().ok())
+        .unwrap_or(0)
 }
 
 fn best(name: &str, calls: usize, mut run: impl FnMut()) {
@@ -33,7 +36,9 @@ fn main() -> terrace::Result<()> {
     for n in 0..RECORDS {
         tree.put(key(n), [b'v'; 100])?;
     }
-    let keys: Vec<Vec<u8>> = (0..KEYS as u64).map(|n| key(n * 2_654_435_761 % RECORDS)).collect();
+    let keys: Vec<Vec<u8>> = (0..KEYS as u64)
+        .map(|n| key(n * 2_654_435_761 % RECORDS))
+        .collect();
     let mut value = Vec::new();
     let calls = 200_000;
     best("get into an array", calls, || {
@@ -63,7 +68,10 @@ fn main() -> terrace::Result<()> {
     }
     loader.finish()?;
     best("a record of a cursor over a million", 1_000_000, || {
-        assert_eq!(long.iter().map_or(0, |all| all.flatten().count()), 1_000_000);
+        assert_eq!(
+            long.iter().map_or(0, |all| all.flatten().count()),
+            1_000_000
+        );
     });
     db.close()
 }

@@ -409,6 +409,10 @@ typedef struct {
      How many there are.
      */
     size_t index_count;
+    /*
+     1: its records may expire. That is so for good.
+     */
+    uint64_t expiring;
 } terrace_map_options;
 
 /*
@@ -514,7 +518,7 @@ typedef struct {
      */
     uint32_t structure;
     /*
-     When a mark was made, in milliseconds since 1970; 0 of others.
+     When a mark was made, or a put expires, in milliseconds since 1970; 0 of others.
      */
     uint64_t time_ms;
     /*
@@ -984,6 +988,60 @@ terrace_status terrace_compare_and_set(terrace_map *map,
                                        const terrace_slice *new_value,
                                        uint32_t durability,
                                        bool *set,
+                                       terrace_error **error);
+
+/*
+ Stores a value that is there for so many milliseconds: from then on no reader sees it, and its space comes back by and
+ by. The structure has to be made with `expiring`.
+ */
+terrace_status terrace_put_for(terrace_map *map,
+                               terrace_slice key,
+                               terrace_slice value,
+                               uint64_t ms,
+                               terrace_error **error);
+
+/*
+ Stores a value that is there until a time, in milliseconds since 1970, or TERRACE_FOREVER, with a
+ terrace_durability. A time that has passed removes the key.
+ */
+terrace_status terrace_put_until(terrace_map *map,
+                                 terrace_slice key,
+                                 terrace_slice value,
+                                 uint64_t time_ms,
+                                 uint32_t durability,
+                                 terrace_error **error);
+
+/*
+ Has a record expire in so many milliseconds, or never (TERRACE_FOREVER). `there` says whether it is; it may be NULL.
+ */
+terrace_status terrace_expire_in(terrace_map *map,
+                                 terrace_slice key,
+                                 uint64_t ms,
+                                 bool *there,
+                                 terrace_error **error);
+
+/*
+ Has a record expire at a time, in milliseconds since 1970, or never (TERRACE_FOREVER); as terrace_expire_in.
+ */
+terrace_status terrace_expire_at(terrace_map *map,
+                                 terrace_slice key,
+                                 uint64_t time_ms,
+                                 bool *there,
+                                 terrace_error **error);
+
+/*
+ Until when a record is there: milliseconds since 1970, TERRACE_FOREVER, or 0 if it is not there.
+ */
+terrace_status terrace_expires(terrace_map *map, terrace_slice key, uint64_t *time_ms, terrace_error **error);
+
+/*
+ Adds a put that expires at a time, in milliseconds since 1970, or TERRACE_FOREVER.
+ */
+terrace_status terrace_batch_put_until(terrace_batch *batch,
+                                       terrace_map *map,
+                                       terrace_slice key,
+                                       terrace_slice value,
+                                       uint64_t time_ms,
                                        terrace_error **error);
 
 /*
@@ -1531,7 +1589,7 @@ void terrace_loader_destroy(terrace_loader *loader);
 #define TERRACE_WINDOW_HEAD 4
 /* The age of a snapshot that is made now. */
 #define TERRACE_NOW 0
-/* A wait without end. */
+/* A wait without end, and until when a record is there that does not expire. */
 #define TERRACE_FOREVER UINT64_MAX
 /* The first byte of the first change in a commit. */
 #define TERRACE_COMMIT_HEAD 77
@@ -1562,7 +1620,7 @@ static inline terrace_slice terrace_str(const char *text) {
 
 /* What options begin with: their size, and the default of everything. */
 #define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-#define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0}
+#define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_TRANSACTION_OPTIONS_INIT {sizeof(terrace_transaction_options), 0, 0, 0}
 #define TERRACE_BACKUP_OPTIONS_INIT {sizeof(terrace_backup_options), 0, 0, 0, 0, 0}
 #define TERRACE_RESTORE_OPTIONS_INIT {sizeof(terrace_restore_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
