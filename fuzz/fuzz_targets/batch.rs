@@ -23,6 +23,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for op in &ops {
         match &op.to {
             To::Put(value) => writer.put(op.map, op.key, value),
+            To::PutUntil(value, ms) => writer.put_until(op.map, op.key, value, *ms),
             To::Delete => writer.delete(op.map, op.key),
             To::Merge(merge) => writer
                 .merge(op.map, op.key, merge)

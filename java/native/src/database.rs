@@ -7,7 +7,7 @@ use terrace_ffi::{Failure, Kind, Result, batch, changes, cursor, database, load,
 use crate::env::{Bytes, Class, Env};
 
 /// The border as it is; `Library.VERSION` is the same number.
-const VERSION: jint = 2;
+const VERSION: jint = 3;
 
 /// Flags of `open`, as `Native` has them.
 const CREATE: jint = 1;
@@ -117,6 +117,7 @@ pub extern "system" fn structure(
     tiers: jint,
     inclusive: jint,
     logged: jint,
+    expiring: jboolean,
     indexes: Bytes,
 ) -> jlong {
     env.answer(|| {
@@ -132,6 +133,9 @@ pub extern "system" fn structure(
         }
         if logged >= 0 {
             options = options.logged(logged > 0);
+        }
+        if expiring {
+            options = options.expiring();
         }
         let db = db as u64;
         let found = match kind {

@@ -36,7 +36,7 @@ natives! {
     "open" "([BJIJJII)J" database::open;
     "close" "(J)V" database::close;
     "release" "(JI)V" database::release;
-    "structure" "(J[BIIII[B)J" database::structure;
+    "structure" "(J[BIIIIZ[B)J" database::structure;
     "kind" "(J)I" database::kind;
     "name" "(J)[B" database::name;
     "structures" "(JZ)[B" database::structures;
@@ -55,6 +55,11 @@ natives! {
     "delete" "(J[BII)V" records::delete;
     "insert" "(J[BI[BII)Z" records::insert;
     "remove" "(J[BII)[B" records::remove;
+    "putFor" "(J[B[BJ)V" records::put_for;
+    "putUntil" "(J[B[BJI)V" records::put_until;
+    "expireIn" "(J[BJ)Z" records::expire_in;
+    "expireAt" "(J[BJ)Z" records::expire_at;
+    "expires" "(J[B)J" records::expires;
     "merge" "(J[BIIJ[B[BI)Z" records::merge;
     "getAll" "(J[BI)[[B" bulk::get_all;
     "range" "(J[B[BI)J" bulk::range;

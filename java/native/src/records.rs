@@ -2,9 +2,9 @@
 
 use jni_sys::{jboolean, jint, jlong};
 use terrace_ffi::terrace::Merge;
-use terrace_ffi::{Failure, map};
+use terrace_ffi::{Failure, Result, expiring, map};
 
-use crate::database::durability;
+use crate::database::{durability, said};
 use crate::env::{Answer, Bytes, Class, Env};
 
 #[inline]
@@ -152,5 +152,72 @@ pub extern "system" fn merge(
         env.with_one(key, len, |key| {
             map::merge(map as u64, key, merge, durability(durable))
         })
+    })
+}
+
+fn bytes(env: Env, array: Bytes) -> Result<Vec<u8>> {
+    env.all(array)
+        .ok_or_else(|| Failure::invalid("an array is null"))
+}
+
+/// A time of Java's: a negative one is never.
+fn millis(number: jlong) -> u64 {
+    said(number).unwrap_or(expiring::NEVER)
+}
+
+pub extern "system" fn put_for(
+    env: Env,
+    _: Class,
+    map: jlong,
+    key: Bytes,
+    value: Bytes,
+    ms: jlong,
+) {
+    env.answer(|| {
+        let (key, value) = (bytes(env, key)?, bytes(env, value)?);
+        expiring::put_for(map as u64, &key, &value, said(ms).unwrap_or(0))
+    });
+}
+
+pub extern "system" fn put_until(
+    env: Env,
+    _: Class,
+    map: jlong,
+    key: Bytes,
+    value: Bytes,
+    time: jlong,
+    durable: jint,
+) {
+    env.answer(|| {
+        let (key, value) = (bytes(env, key)?, bytes(env, value)?);
+        expiring::put_until(map as u64, &key, &value, millis(time), durability(durable))
+    });
+}
+
+pub extern "system" fn expire_in(
+    env: Env,
+    _: Class,
+    map: jlong,
+    key: Bytes,
+    ms: jlong,
+) -> jboolean {
+    env.answer(|| expiring::expire_in(map as u64, &bytes(env, key)?, millis(ms)))
+}
+
+pub extern "system" fn expire_at(
+    env: Env,
+    _: Class,
+    map: jlong,
+    key: Bytes,
+    time: jlong,
+) -> jboolean {
+    env.answer(|| expiring::expire_at(map as u64, &bytes(env, key)?, millis(time)))
+}
+
+/// Milliseconds since 1970; -1 is never, -2 that it is not there.
+pub extern "system" fn expires(env: Env, _: Class, map: jlong, key: Bytes) -> jlong {
+    env.answer(|| {
+        let found = expiring::expires(map as u64, &bytes(env, key)?)?;
+        Ok(found.map_or(-2, |ms| jlong::try_from(ms).unwrap_or(-1)))
     })
 }

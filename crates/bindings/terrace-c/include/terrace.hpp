@@ -103,6 +103,27 @@ public:
     void erase(const std::string &key, terrace_durability durability = TERRACE_DEFAULT) {
         detail::run([&](terrace_error **e) { return terrace_delete_with(handle(), detail::slice(key), durability, e); });
     }
+    // Records that are there for so long, or until a time in milliseconds since 1970: of structures that are made with `expiring`.
+    void put_for(const std::string &key, const std::string &value, uint64_t ms) {
+        detail::run([&](terrace_error **e) { return terrace_put_for(handle(), detail::slice(key), detail::slice(value), ms, e); });
+    }
+    void put_until(const std::string &key, const std::string &value, uint64_t time_ms, terrace_durability durability = TERRACE_DEFAULT) {
+        detail::run([&](terrace_error **e) {
+            return terrace_put_until(handle(), detail::slice(key), detail::slice(value), time_ms, durability, e);
+        });
+    }
+    // Whether the record is there; TERRACE_FOREVER has it stay.
+    bool expire_in(const std::string &key, uint64_t ms) {
+        bool there = false;
+        detail::run([&](terrace_error **e) { return terrace_expire_in(handle(), detail::slice(key), ms, &there, e); });
+        return there;
+    }
+    // Until when a record is there, TERRACE_FOREVER, or 0 if it is not.
+    uint64_t expires(const std::string &key) const {
+        uint64_t time_ms = 0;
+        detail::run([&](terrace_error **e) { return terrace_expires(handle(), detail::slice(key), &time_ms, e); });
+        return time_ms;
+    }
     Cursor range(bool reverse = false) const { return between(nullptr, nullptr, reverse); }
     Cursor range(const std::string &from, const std::string &to, bool reverse = false) const {
         const terrace_slice low = detail::slice(from), high = detail::slice(to);
@@ -158,19 +179,54 @@ public:
     terrace_transaction *handle() const { return Handle::get(); }
 };
 
+// The changes commit by commit, in order: for (Changes c = db.changes(); c.next();) for (terrace_change x; c.change(x);) use(x);
+class Changes : public detail::Handle<terrace_changes, terrace_changes_close> {
+public:
+    using Handle::Handle;
+    ~Changes() { terrace_bytes_free(&commit_); }
+    Changes(Changes &&other) noexcept : Handle(std::move(other)), commit_(other.commit_), at_(other.at_) {
+        other.commit_ = terrace_bytes();
+    }
+    // Waits for the next commit; whether there was one.
+    bool next(uint64_t wait_ms = TERRACE_FOREVER) {
+        terrace_bytes_free(&commit_);
+        at_ = TERRACE_COMMIT_HEAD;
+        detail::run([&](terrace_error **e) { return terrace_changes_next(get(), wait_ms, &commit_, nullptr, e); });
+        return commit_.data != nullptr;
+    }
+    // The next change of this commit, which is lent until the next commit; whether there was one.
+    bool change(terrace_change &change) { return terrace_commit_next(commit(), &at_, &change); }
+    uint64_t sequence() const { return terrace_commit_sequence(commit()); }
+    // From where to go on behind this commit: `from` of the options.
+    std::string place() const {
+        const char *place = terrace_commit_place(commit());
+        return place == nullptr ? std::string() : std::string(place);
+    }
+
+private:
+    terrace_slice commit() const { return terrace_slice_of(commit_.data, commit_.len); }
+    terrace_bytes commit_ = terrace_bytes();
+    size_t at_ = TERRACE_COMMIT_HEAD;
+};
+
 // An open database.
 class Database : public detail::Handle<terrace_db, detail::close> {
 public:
     explicit Database(const std::string &path, const terrace_options &options = TERRACE_OPTIONS_INIT)
         : Handle(opened(path, options)) {}
-    Map tree(const std::string &name) { return made(terrace_tree, name); }
-    Map hash(const std::string &name) { return made(terrace_hash, name); }
-    Map table(const std::string &name) { return made(terrace_table, name); }
-    Map lsm(const std::string &name) { return made(terrace_lsm, name); }
+    Map tree(const std::string &name, const terrace_map_options *options = nullptr) { return made(terrace_tree, name, options); }
+    Map hash(const std::string &name, const terrace_map_options *options = nullptr) { return made(terrace_hash, name, options); }
+    Map table(const std::string &name, const terrace_map_options *options = nullptr) { return made(terrace_table, name, options); }
+    Map lsm(const std::string &name, const terrace_map_options *options = nullptr) { return made(terrace_lsm, name, options); }
     Map map(const std::string &name) {
         terrace_map *map = nullptr;
         detail::run([&](terrace_error **e) { return terrace_map_open(get(), name.c_str(), &map, e); });
         return Map(map);
+    }
+    Changes changes(const terrace_changes_options *options = nullptr) {
+        terrace_changes *changes = nullptr;
+        detail::run([&](terrace_error **e) { return terrace_changes_begin(get(), options, &changes, e); });
+        return Changes(changes);
     }
     Batch batch() {
         terrace_batch *batch = nullptr;
@@ -221,9 +277,9 @@ private:
         detail::run([&](terrace_error **e) { return terrace_open(path.c_str(), &options, &db, e); });
         return db;
     }
-    template <typename Open> Map made(Open open, const std::string &name) {
+    template <typename Open> Map made(Open open, const std::string &name, const terrace_map_options *options) {
         terrace_map *map = nullptr;
-        detail::run([&](terrace_error **e) { return open(get(), name.c_str(), nullptr, &map, e); });
+        detail::run([&](terrace_error **e) { return open(get(), name.c_str(), options, &map, e); });
         return Map(map);
     }
 };

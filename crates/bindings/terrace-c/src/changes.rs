@@ -56,7 +56,7 @@ pub struct terrace_change {
     pub kind: u32,
     /// The number of the structure, which stays when it is renamed.
     pub structure: u32,
-    /// When a mark was made, in milliseconds since 1970; 0 of others.
+    /// When a mark was made, or a put expires, in milliseconds since 1970; 0 of others.
     pub time_ms: u64,
     /// The name of the structure as it was then, or of the mark.
     pub name: terrace_slice,

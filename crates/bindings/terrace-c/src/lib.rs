@@ -9,6 +9,7 @@ mod changes;
 mod cursor;
 mod database;
 mod error;
+mod expiring;
 mod load;
 mod options;
 mod raw;

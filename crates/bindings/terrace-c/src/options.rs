@@ -113,6 +113,7 @@ pub fn structure<'a>(given: *const terrace_map_options) -> Result<(MapOptions, V
         compressed_levels: 0,
         indexes: std::ptr::null(),
         index_count: 0,
+        expiring: 0,
     });
     let given = versioned(given, none, "the options of a structure")?;
     let mut options = MapOptions::new();
@@ -133,6 +134,9 @@ pub fn structure<'a>(given: *const terrace_map_options) -> Result<(MapOptions, V
         let levels =
             levels.map_err(|_| unknown("number of levels", given.compressed_levels.into()))?;
         options = options.compression(Compression::Lz4 { levels });
+    }
+    if given.expiring != 0 {
+        options = options.expiring();
     }
     let indexes = crate::raw::array(given.indexes, given.index_count, "the indexes")?;
     let indexes = indexes.iter().map(|index| text(*index, "an index"));

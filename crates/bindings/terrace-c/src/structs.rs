@@ -92,6 +92,8 @@ pub struct terrace_map_options {
     pub indexes: *const *const c_char,
     /// How many there are.
     pub index_count: usize,
+    /// 1: its records may expire. That is so for good.
+    pub expiring: u64,
 }
 
 /// How a transaction is made. Begin with TERRACE_TRANSACTION_OPTIONS_INIT.

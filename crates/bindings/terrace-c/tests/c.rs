@@ -100,6 +100,7 @@ fn header() -> String {
         "database",
         "structure",
         "record",
+        "expiring",
         "removal",
         "cursor",
         "batch",
@@ -205,6 +206,11 @@ fn changes() {
 #[test]
 fn feed() {
     program("feed.c", "cc", &["-std=c99"]);
+}
+
+#[test]
+fn expiring() {
+    program("expiring.c", "cc", &["-std=c99"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 #define TERRACE_WINDOW_HEAD 4
 /* The age of a snapshot that is made now. */
 #define TERRACE_NOW 0
-/* A wait without end. */
+/* A wait without end, and until when a record is there that does not expire. */
 #define TERRACE_FOREVER UINT64_MAX
 /* The first byte of the first change in a commit. */
 #define TERRACE_COMMIT_HEAD 77
@@ -37,7 +37,7 @@ static inline terrace_slice terrace_str(const char *text) {
 
 /* What options begin with: their size, and the default of everything. */
 #define TERRACE_OPTIONS_INIT {sizeof(terrace_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-#define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0}
+#define TERRACE_MAP_OPTIONS_INIT {sizeof(terrace_map_options), 0, 0, 0, 0, 0, 0, 0}
 #define TERRACE_TRANSACTION_OPTIONS_INIT {sizeof(terrace_transaction_options), 0, 0, 0}
 #define TERRACE_BACKUP_OPTIONS_INIT {sizeof(terrace_backup_options), 0, 0, 0, 0, 0}
 #define TERRACE_RESTORE_OPTIONS_INIT {sizeof(terrace_restore_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}

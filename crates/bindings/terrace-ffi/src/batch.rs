@@ -5,6 +5,7 @@ use terrace_base::sync::Mutex;
 
 use crate::encoding::{self, To};
 use crate::enter::{database, database_clone, entered, map, taken};
+use crate::expiring::expires_at;
 use crate::failure::{Failure, Result};
 use crate::handles;
 use crate::object::Object;
@@ -44,6 +45,7 @@ pub fn write_encoded(
             })?;
             match op.to {
                 To::Put(value) => batch.put(map, op.key, value),
+                To::PutUntil(value, ms) => batch.put_expiring(map, op.key, value, expires_at(ms)),
                 To::Delete => batch.delete(map, op.key),
                 To::Merge(merge) => batch.merge(map, op.key, merge),
             };
@@ -84,6 +86,16 @@ fn with_map(batch: u64, handle: u64, call: impl FnOnce(&mut Batch, &Map)) -> Res
 pub fn put(batch: u64, map: u64, key: &[u8], value: &[u8]) -> Result<()> {
     with_map(batch, map, |batch, map| {
         batch.put(map, key, value);
+    })
+}
+
+/// Adds a put that expires at a time, in milliseconds since 1970, or [`crate::expiring::NEVER`].
+///
+/// # Errors
+/// As [`put`].
+pub fn put_until(batch: u64, map: u64, key: &[u8], value: &[u8], time_ms: u64) -> Result<()> {
+    with_map(batch, map, |batch, map| {
+        batch.put_expiring(map, key, value, expires_at(time_ms));
     })
 }
 

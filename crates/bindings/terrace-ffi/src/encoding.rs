@@ -6,7 +6,7 @@
 //!   list of structures that comes with the batch.
 //!   - 0, put: `varint len, key, varint len, value`
 //!   - 1, delete: `varint len, key`
-//!   - 2 is kept for puts that expire.
+//!   - 2, put until: `varint len, key, varint len, value, u64 ms` since 1970, all bits set for ever
 //!   - 3, merge: `varint len, key, u8 which`, then for
 //!     0 add and 1 add unsigned: `i64`; 2 min, 3 max, 5 set if absent: `varint len, bytes`;
 //!     4 append: `varint len, bytes, u64 limit`;
@@ -60,6 +60,8 @@ pub struct Op<'b> {
 pub enum To<'b> {
     /// It has this value.
     Put(&'b [u8]),
+    /// It has this value until then: milliseconds since 1970, or [`crate::expiring::NEVER`].
+    PutUntil(&'b [u8], u64),
     /// It is not there.
     Delete,
     /// It is worked out of what is there.
@@ -161,6 +163,7 @@ impl<'b> Reader<'b> {
         let to = match op {
             0 => To::Put(self.sized()?),
             1 => To::Delete,
+            2 => To::PutUntil(self.sized()?, u64::from_le_bytes(self.array()?)),
             3 => To::Merge(self.merge()?),
             other => {
                 return Err(Failure::invalid(format!(
@@ -301,10 +304,11 @@ impl<'c> ChangeAt<'c> {
                 structure,
                 key,
                 value,
-                ..
+                expires,
             } => ChangeAt {
                 key: Some(key),
                 value: Some(value),
+                time_ms: expires.map_or(0, millis),
                 ..of(1, structure)
             },
             Change::Delete { structure, key } => ChangeAt {
@@ -417,6 +421,13 @@ impl BatchWriter {
         sized(value, &mut self.ops);
     }
 
+    /// Adds a put that expires.
+    pub fn put_until(&mut self, map: u32, key: &[u8], value: &[u8], time_ms: u64) {
+        self.begin(2, map, key);
+        sized(value, &mut self.ops);
+        self.ops.extend_from_slice(&time_ms.to_le_bytes());
+    }
+
     /// Adds a delete.
     pub fn delete(&mut self, map: u32, key: &[u8]) {
         self.begin(1, map, key);
@@ -512,6 +523,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Change {
         Put(Vec<u8>),
+        PutUntil(Vec<u8>, u64),
         Delete,
         Merge(Merge),
     }
@@ -519,6 +531,7 @@ mod tests {
     fn some_batch() -> impl Strategy<Value = Vec<(u32, Vec<u8>, Change)>> {
         let change = prop_oneof![
             some_bytes().prop_map(Change::Put),
+            (some_bytes(), any::<u64>()).prop_map(|(value, ms)| Change::PutUntil(value, ms)),
             Just(Change::Delete),
             some_merge().prop_map(Change::Merge),
         ];
@@ -530,6 +543,7 @@ mod tests {
         for (map, key, change) in changes {
             match change {
                 Change::Put(value) => writer.put(*map, key, value),
+                Change::PutUntil(value, ms) => writer.put_until(*map, key, value, *ms),
                 Change::Delete => writer.delete(*map, key),
                 Change::Merge(merge) => writer.merge(*map, key, merge).unwrap(),
             }
@@ -547,6 +561,9 @@ mod tests {
                 prop_assert_eq!((op.map, op.key), (*map, &key[..]));
                 match (&op.to, change) {
                     (To::Put(read), Change::Put(value)) => prop_assert_eq!(*read, &value[..]),
+                    (To::PutUntil(read, at), Change::PutUntil(value, ms)) => {
+                        prop_assert_eq!((*read, at), (&value[..], ms));
+                    }
                     (To::Delete, Change::Delete) => {}
                     (To::Merge(read), Change::Merge(merge)) => prop_assert_eq!(read, merge),
                     (read, change) => prop_assert!(false, "{:?} {:?}", read, change),

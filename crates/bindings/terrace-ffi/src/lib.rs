@@ -51,6 +51,7 @@ pub mod cursor;
 pub mod database;
 pub mod encoding;
 mod enter;
+pub mod expiring;
 mod failure;
 mod handles;
 pub mod load;

@@ -21,6 +21,10 @@
 
 mod backups;
 mod families;
+/// The guide's web server, whose program is a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/guide/recipes/axum.md")]
+mod guide {}
 mod merging;
 mod named;
 mod program;

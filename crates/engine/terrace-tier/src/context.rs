@@ -9,7 +9,7 @@ use terrace_access::{Rooted, Waits, Window};
 use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, RwLock};
-use terrace_base::{Error, PageId, Result};
+use terrace_base::{Error, PageId, Result, thread_number};
 use terrace_pages::{Cause, Interrupt, LEARNT_BYTES, PageStore, Space};
 
 use crate::LockTable;
@@ -25,6 +25,14 @@ const SHARE_AT: Range<usize> = 0..2;
 const INNER_AT: Range<usize> = 4..12;
 /// Bytes of two windows that are kept for the next one: those of leaves of records of usual lengths.
 const MOST_KEPT: usize = 256 << 10;
+
+/// Pairs of windows that are kept, one for each thread of so many: no more than usually scan at once.
+const SCRATCHES: usize = 8;
+
+/// Two windows to work with, kept for the next one; on a line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Scratch(Mutex<Option<(Window, Window)>>);
 
 /// Records that went by which a call for help has done enough: a leaf of a heap's index has as many as
 /// several of a tree, and the writer that calls waits for it.
@@ -43,7 +51,7 @@ pub struct TierContext {
     merging: Mutex<Vec<Weak<dyn Merging>>>,
     /// Whether marks of deletions are to go also where they are few, once nothing comes from above.
     pub(crate) purge_below: AtomicBool,
-    scratch: Mutex<Vec<(Window, Window)>>,
+    scratch: [Scratch; SCRATCHES],
     /// Where random numbers come from when a run is to be repeated.
     seed: Mutex<Option<u64>>,
     /// See [`TierContext::sweep_stored`].
@@ -87,7 +95,7 @@ impl TierContext {
             wide: Wide::new(memory),
             merging: Mutex::default(),
             purge_below: AtomicBool::new(false),
-            scratch: Mutex::default(),
+            scratch: Default::default(),
             seed: Mutex::new(None),
             stored: AtomicBool::new(false),
             #[cfg(feature = "paper")]
@@ -376,17 +384,17 @@ impl TierContext {
 
     /// Two windows without limit, with values, to work with; their buffers are kept for the next one.
     pub(crate) fn with_windows<T>(&self, f: impl FnOnce(&mut Window, &mut Window) -> T) -> T {
-        let (mut a, mut b) = self.scratch.lock().pop().unwrap_or_default();
+        // By thread: what another core has filled would have to come from there, line by line.
+        let scratch = &self.scratch[thread_number() % SCRATCHES].0;
+        let (mut a, mut b) = scratch.lock().take().unwrap_or_default();
         for window in [&mut a, &mut b] {
             window.set_limit(usize::MAX);
             window.set_keys_only(false);
         }
         let result = f(&mut a, &mut b);
-        let mut scratch = self.scratch.lock();
-        // More than the threads that usually scan at once are not kept, nor those that a leaf of long
-        // records made large: they are memory beside what is given to pages.
-        if scratch.len() < 8 && a.memory_bytes() + b.memory_bytes() <= MOST_KEPT {
-            scratch.push((a, b));
+        // Those that a leaf of long records made large are not kept: they are memory beside what is given to pages.
+        if a.memory_bytes() + b.memory_bytes() <= MOST_KEPT {
+            *scratch.lock() = Some((a, b));
         }
         result
     }
@@ -398,13 +406,14 @@ impl TierContext {
 
     /// Bytes used beside the page store: lock table, counters, scratch windows.
     pub fn memory_bytes(&self) -> usize {
-        let scratch = self.scratch.lock();
+        let bytes = |scratch: &Scratch| {
+            let kept = scratch.0.lock();
+            let windows = kept.as_ref();
+            windows.map_or(0, |(a, b)| a.memory_bytes() + b.memory_bytes())
+        };
         self.locks.memory_bytes()
             + self.sketch.memory_bytes()
-            + scratch
-                .iter()
-                .map(|(a, b)| a.memory_bytes() + b.memory_bytes())
-                .sum::<usize>()
+            + self.scratch.iter().map(bytes).sum::<usize>()
     }
 }
 

@@ -122,7 +122,10 @@ impl Log {
     /// Writes what is staged without letting go of the mutex.
     fn write_holding(&self, state: &mut State) -> Result<()> {
         let stamp = state.marks.stamp();
-        if let Some(mut batch) = state.take(false) {
+        if !state.is_to_be_written(false) {
+            return Ok(());
+        }
+        if let Some(mut batch) = state.take() {
             let end = state.tail;
             let result = batch.write(&self.options, stamp);
             batch.clear();

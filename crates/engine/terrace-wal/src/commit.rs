@@ -69,14 +69,14 @@ impl Log {
         } else {
             state.marks.stamp()
         };
-        let Some(mut batch) = state.take(before_sync) else {
+        if !state.is_to_be_written(before_sync) {
             return state;
-        };
+        }
         let end = state.tail;
-        if batch.write_now(&self.options, stamp) {
+        // Where it lies, so that no other core has to bring the other half along.
+        if state.staging.write_now(&self.options, stamp) {
             // Nobody has had to wait for it.
-            batch.clear();
-            state.other = Some(batch);
+            state.staging.clear();
             state.stats.writes += 1;
             state.marks.wrote(end);
             self.publish_written(end);
@@ -85,6 +85,9 @@ impl Log {
             }
             return state;
         }
+        let Some(mut batch) = state.take() else {
+            return state;
+        };
         state.writing = true;
         drop(state);
         let leading = self.lead(|state| state.writing = false);

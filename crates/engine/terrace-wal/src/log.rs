@@ -1,5 +1,6 @@
 //! The log as a whole: making one, the cut, what a checkpoint allows to delete, its statistics.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
@@ -23,7 +24,7 @@ use crate::stats::LogStats;
 pub struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: LogOptions,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: OwnLine<Mutex<State>>,
     /// Signals: a write has ended, or room was given back; a sync has ended; a segment was made.
     pub(crate) written: Condvar,
     pub(crate) synced: Condvar,
@@ -36,6 +37,19 @@ pub struct Log {
     syncs: Mutex<()>,
     /// How far the log is written; follows the watermark under the mutex.
     pub(crate) written_to: AtomicU64,
+}
+
+/// Begins a line of the cache.
+#[repr(align(64))]
+pub(crate) struct OwnLine<T>(T);
+
+impl<T> Deref for OwnLine<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 impl Log {
@@ -80,7 +94,7 @@ impl Log {
             disk,
             options,
             written_to: AtomicU64::new(state.marks.written_to().raw()),
-            state: Mutex::new(state),
+            state: OwnLine(Mutex::new(state)),
             written: Condvar::new(),
             synced: Condvar::new(),
             prepared: Condvar::new(),

@@ -25,24 +25,23 @@ const MIN_PIECE: usize = 16;
 const FEW_MADE: u32 = 2;
 
 /// The state of a log.
+///
+/// What every append changes comes first and lies close together, behind the word of the mutex: another core that
+/// appends brings each of these lines along, one after the other, while it holds the mutex.
+#[repr(C)]
 pub(crate) struct State {
-    pub(crate) staging: Staging,
-    /// The other half of the buffer; not here while a leader writes it.
-    pub(crate) other: Option<Staging>,
-    /// Where the next byte goes.
-    pub(crate) tail: Lsn,
-    pub(crate) current: Arc<Segment>,
-    /// Whether `current` takes no more blocks: recovery has sealed it.
-    pub(crate) sealed: bool,
-    /// Segments made ahead, in order.
-    pub(crate) spares: VecDeque<Arc<Segment>>,
     /// Sequence number of the next record.
     pub(crate) sequence: u64,
-    pub(crate) marks: Watermarks,
+    /// Where the next byte goes.
+    pub(crate) tail: Lsn,
     /// Segment bytes promised to reservations.
     pub(crate) reserved: u64,
     /// Buffer bytes promised to reservations.
     pub(crate) reserved_buffer: usize,
+    /// Threads that wait for room in the buffer.
+    pub(crate) buffer_waiters: usize,
+    /// Threads in a sync commit.
+    pub(crate) sync_waiters: u64,
     /// Whether a leader is writing, syncing, or making a segment.
     pub(crate) writing: bool,
     pub(crate) syncing: bool,
@@ -50,19 +49,26 @@ pub(crate) struct State {
     /// Whether a segment could not be had ahead of time, so that it is not tried again before it
     /// has to be.
     pub(crate) refused: bool,
+    pub(crate) closed: bool,
+    /// Whether the tail has been given out as a cut, so that no padding may move it.
+    pub(crate) pinned: bool,
+    /// Whether `current` takes no more blocks: recovery has sealed it.
+    pub(crate) sealed: bool,
     /// Whether there is a thread in [`crate::Log::run_background`], and whether it is to go.
     pub(crate) has_background: bool,
+    pub(crate) staging: Staging,
+    pub(crate) current: Arc<Segment>,
+    pub(crate) marks: Watermarks,
+    pub(crate) stats: LogStats,
+    /// The other half of the buffer; not here while a leader writes it.
+    pub(crate) other: Option<Staging>,
+    /// Segments made ahead, in order.
+    pub(crate) spares: VecDeque<Arc<Segment>>,
     pub(crate) dismissed: bool,
     /// What that thread is asked to do.
     pub(crate) asked: Asked,
     /// Segments that are being deleted, by that thread or by who needs the space now.
     pub(crate) deleting: u32,
-    /// Whether the tail has been given out as a cut, so that no padding may move it.
-    pub(crate) pinned: bool,
-    /// Threads that wait for room in the buffer.
-    pub(crate) buffer_waiters: usize,
-    /// Threads in a sync commit.
-    pub(crate) sync_waiters: u64,
     /// Segments with blocks that may not be synced, in order.
     pub(crate) dirty: Vec<Arc<Segment>>,
     /// Segments before the current one that are still there.
@@ -75,8 +81,6 @@ pub(crate) struct State {
     next_bytes: u64,
     made: u32,
     pub(crate) poisoned: Option<String>,
-    pub(crate) closed: bool,
-    pub(crate) stats: LogStats,
 }
 
 /// A segment before the current one.
@@ -336,18 +340,23 @@ impl State {
         }
     }
 
-    /// Takes what is staged for writing. Before a sync, the next block is moved to a sector of its
-    /// own, so that no later write touches a sector with synced records.
-    pub(crate) fn take(&mut self, before_sync: bool) -> Option<Staging> {
+    /// Closes what is staged; whether there is anything to write, and nobody writes. Before a sync, the next block
+    /// is moved to a sector of its own, so that no later write touches a sector with synced records.
+    pub(crate) fn is_to_be_written(&mut self, before_sync: bool) -> bool {
         self.staging.close(0);
         if before_sync && !self.sealed {
             self.pad();
         }
-        if self.staging.is_empty() {
-            return None;
+        if self.staging.is_empty() || self.other.is_none() {
+            return false;
         }
-        let other = self.other.take()?;
         self.marks.append(self.tail);
+        true
+    }
+
+    /// Takes what is to be written; the other half of the buffer takes its place.
+    pub(crate) fn take(&mut self) -> Option<Staging> {
+        let other = self.other.take()?;
         Some(std::mem::replace(&mut self.staging, other))
     }
 

@@ -56,6 +56,9 @@ pub mod decoders;
 mod effects;
 pub mod encode;
 mod gentle;
+// The programs of the guide: documentation tests alone.
+#[cfg(doctest)]
+mod guide;
 mod histogram;
 mod merge;
 mod millis;

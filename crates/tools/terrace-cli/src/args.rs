@@ -11,6 +11,7 @@ mod memories;
 mod open;
 mod paper;
 mod parsers;
+mod plan;
 mod pm;
 mod serve;
 mod structures;
@@ -36,6 +37,7 @@ pub use memories::{DoctorArgs, PlaceCommand};
 pub use open::{Open, Structure};
 pub use paper::{PolicyName, Switch, name_of as paper_name_of};
 use parsers::{key_parser, parse_delimiter};
+pub use plan::PlanArgs;
 pub use pm::{PmDevice, PmMakeArgs};
 pub use serve::ServeArgs;
 pub use structures::{DropArgs, ListArgs, RenameArgs};
@@ -94,6 +96,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Say what of this machine would bite a database here, before it does
     Doctor(DatabaseDoctorArgs),
+    /// Work out how much memory a database wants: page reads, files, log
+    Plan(PlanArgs),
     /// Write a checkpoint now, so that the next opening has nothing to replay
     Checkpoint(CheckpointArgs),
     /// Add to, list, check and shorten a backup set

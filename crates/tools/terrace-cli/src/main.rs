@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod engine;
 mod entries;
+mod hints;
 mod index;
 mod load;
 mod manual;
@@ -18,31 +19,58 @@ mod other;
 mod output;
 mod paced;
 mod place;
+mod plan;
 mod pm;
 mod progress;
 mod serve;
 mod size;
+mod skew;
 mod structures;
 mod text;
 mod to_read;
 mod watch;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use args::{Cli, Command, KindName};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let understood = Cli::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match understood {
+        Ok(understood) => understood,
+        Err(error) => match hints::of_arguments(&error) {
+            Some(text) => {
+                output::tell(text.trim_end());
+                return ExitCode::from(2);
+            }
+            None => error.exit(),
+        },
+    };
     match run(&cli) {
         Ok(code) => code,
         // Whoever read our output has seen enough of it, as `head` does: not an error.
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::tell(&format!("terrace: {}", output::told_once(&error)));
+            if let Some(next) = folder(&matches).and_then(|db| hints::of_error(&error, &db)) {
+                output::tell(&format!("  next: {next}"));
+            }
             ExitCode::FAILURE
         }
     }
+}
+
+/// The folder of the database that a command is about.
+fn folder(matches: &ArgMatches) -> Option<PathBuf> {
+    let mut matches = matches;
+    while let Some((_, inner)) = matches.subcommand() {
+        matches = inner;
+    }
+    matches.try_get_one::<PathBuf>("db").ok()?.cloned()
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -85,6 +113,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args),
         Command::Place(command) => memories::run(command),
         Command::Doctor(args) => doctor::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man { folder } => manual::pages(folder),
     }

@@ -43,14 +43,14 @@ fn watch(reached: &mut Reached, path: &Path) -> Watch {
 /// `terrace top`
 pub fn top(args: &TopArgs) -> Result<ExitCode> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    if !args.once && !is_terminal {
-        bail!(
-            "this is no terminal: use --once for one frame, or `terrace stat --json` for a program"
-        );
+    if !args.once && !args.json && !is_terminal {
+        bail!("this is no terminal: use --once for one frame, or --json for a program");
     }
     let mut reached = Reached::find_to_read(&args.open, true)?;
     let mut watch = watch(&mut reached, &args.open.db);
-    if args.once {
+    if args.json {
+        as_json(&mut watch, args.once)?;
+    } else if args.once {
         watch.frame()?;
         std::thread::sleep(EVERY);
         let frame = watch.frame()?;
@@ -66,6 +66,18 @@ pub fn top(args: &TopArgs) -> Result<ExitCode> {
         db.close()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints frames for a program, one a line. The first one has no rates, and is left out.
+fn as_json(watch: &mut Watch, once: bool) -> Result<()> {
+    watch.frame()?;
+    loop {
+        std::thread::sleep(EVERY);
+        print(&format!("{}\n", serde_json::to_string(&watch.frame()?)?))?;
+        if once {
+            return Ok(());
+        }
+    }
 }
 
 /// How a frame is to look here.

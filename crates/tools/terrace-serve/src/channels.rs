@@ -108,6 +108,18 @@ impl Channels {
         heard
     }
 
+    /// How many would hear a message.
+    pub fn would_hear(&self, channel: &[u8]) -> usize {
+        if !self.are_heard() {
+            return 0;
+        }
+        let tables = self.locked();
+        let patterns = tables.patterns.iter();
+        let fits = patterns.filter(|(pattern, _)| glob::fits(pattern, channel));
+        let patterned: usize = fits.map(|(_, listeners)| listeners.len()).sum();
+        tables.channels.get(channel).map_or(0, Vec::len) + patterned
+    }
+
     /// The channels that somebody listens to.
     pub fn names(&self, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let tables = self.locked();

@@ -49,6 +49,8 @@ pub struct Settings {
     pub slow: AtomicI64,
     /// Slow commands that are kept.
     pub slow_kept: AtomicUsize,
+    /// Milliseconds for which a script may run; 0 for as long as it takes.
+    pub script_limit: AtomicU64,
     /// Classes of keyspace events that are told.
     pub notify: AtomicU32,
     /// The password.
@@ -80,6 +82,8 @@ pub struct Host {
     pub slow: Mutex<VecDeque<Slow>>,
     /// Bytes of all buffers.
     pub buffered: AtomicUsize,
+    /// Bytes of those of them that the pool has.
+    pub parked: AtomicUsize,
     /// When it was started.
     pub started: Instant,
     /// A name of this run.
@@ -126,6 +130,7 @@ impl Host {
             max_clients: AtomicUsize::new(options.max_clients),
             slow: AtomicI64::new(10_000),
             slow_kept: AtomicUsize::new(128),
+            script_limit: AtomicU64::new(5000),
             notify: AtomicU32::new(crate::channels::classes(&options.notify).unwrap_or(0)),
             password: Mutex::new(options.password.clone()),
         };
@@ -142,6 +147,7 @@ impl Host {
             counts: Counts::default(),
             slow: Mutex::default(),
             buffered: AtomicUsize::new(0),
+            parked: AtomicUsize::new(0),
             started: Instant::now(),
             run_id: run_id.collect(),
             stopping: AtomicBool::new(false),
@@ -221,6 +227,11 @@ impl Host {
         if scripts.len() < MOST_SCRIPTS || scripts.contains_key(&name) {
             scripts.entry(name).or_insert(source);
         }
+    }
+
+    /// Bytes that the pool may have before clients are read from no more.
+    pub fn most_parked(&self) -> usize {
+        self.options.max_buffers / 2
     }
 
     /// Asks everybody to stop.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mlua::{Function, Lua, Table, Value};
 
 use crate::proto::reply::Reply;
-use crate::script::{self, Call};
+use crate::script::{self, Call, Limit};
 
 /// A function, as its library declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,7 +202,7 @@ fn register(lua: &Lua, body: &[u8]) -> Result<Registered, String> {
     };
     let ran = script::redis_of(lua).and_then(|redis: Table| {
         redis.raw_set("register_function", lua.create_function(register)?)?;
-        let ran = script::within_time(lua, || {
+        let ran = script::run_library(lua, || {
             let chunk = lua.load(body).set_name("@user_function");
             chunk.set_mode(mlua::chunk::ChunkMode::Text).exec()
         });
@@ -269,6 +269,7 @@ pub fn run(
     keys: &[&[u8]],
     arguments: &[&[u8]],
     out: &mut Reply,
+    limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
     ENGINE.with(|kept| {
@@ -279,7 +280,7 @@ pub fn run(
         };
         let function = engine.functions.get(&name.to_ascii_lowercase());
         let function = function.ok_or("ERR Function not found")?;
-        let ran = script::run_function(&engine.lua, function, keys, arguments, out, call);
+        let ran = script::run_function(&engine.lua, function, keys, arguments, out, limit, call);
         if script::is_small(&engine.lua) {
             *kept = Some(engine);
         }

@@ -38,6 +38,8 @@ pub struct Line {
     pub blocked: Option<Blocked>,
     /// The sync that its answers wait for.
     pub held: Option<u64>,
+    /// Bytes of it that are counted as the pool's.
+    pub parked: usize,
     /// What was counted.
     pub tally: Tally,
     /// Nothing of before this place runs together with other commands.
@@ -55,6 +57,7 @@ impl Line {
             out: Reply::default(),
             blocked: None,
             held: None,
+            parked: 0,
             tally: Tally::default(),
             single_until: 0,
         }

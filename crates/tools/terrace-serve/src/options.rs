@@ -74,7 +74,7 @@ pub struct ServeOptions {
     pub max_clients: usize,
     /// Seconds after which an idle client is sent away; 0 for never.
     pub timeout: u64,
-    /// Event loops; 0 for as many as there are processors, four at most.
+    /// Event loops; 0 for half as many as there are processors, four at most.
     pub loops: usize,
     /// Threads for what has to wait for the disk.
     pub pool: usize,

@@ -27,6 +27,8 @@ pub enum Fault {
     PopLost,
     /// A field that is written anew keeps when it expires.
     LeaseKept,
+    /// A transaction that runs again publishes again.
+    SaidTwice,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -1,9 +1,10 @@
 //! Scripts in Lua, which know the keys only by the commands that they call.
 //!
 //! Invariants: a script reaches no file and no clock, and leaves no globals behind; it ends after a while, and takes
-//! bounded memory. What its commands have done is the caller's.
+//! bounded memory. What its commands have done is the caller's, who also takes it back if it was ended.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mlua::{
@@ -13,7 +14,7 @@ use sha1::{Digest, Sha1};
 
 use crate::proto::reply::Reply;
 
-/// How long a script may run. Redis goes on and refuses everybody else; here it is ended, and what its commands did stays.
+/// How long the text of a library may run, which calls no commands.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Instructions between two looks at the clock.
 const LOOK: u32 = 100_000;
@@ -320,6 +321,7 @@ pub fn run(
     keys: &[&[u8]],
     arguments: &[&[u8]],
     out: &mut Reply,
+    limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
     LUA.with(|kept| {
@@ -328,7 +330,7 @@ pub fn run(
             Some(lua) => lua,
             None => make().map_err(|e| format!("ERR {e}"))?,
         };
-        let ran = run_script(&lua, source, keys, arguments, out, call);
+        let ran = run_script(&lua, source, keys, arguments, out, limit, call);
         if is_small(&lua) {
             *kept = Some(lua);
         }
@@ -346,16 +348,54 @@ pub fn redis_of(lua: &Lua) -> mlua::Result<Table> {
     lua.named_registry_value(REDIS)
 }
 
+/// How long something may run.
+#[derive(Clone)]
+pub struct Limit {
+    by: Option<Instant>,
+    /// Whether the server stops, which ends one that has no other end.
+    stops: Rc<dyn Fn() -> bool>,
+    over: Rc<Cell<bool>>,
+}
+
+impl Limit {
+    /// For so long from now on, or until it ends by itself.
+    pub fn new(longest: Option<Duration>, stops: Rc<dyn Fn() -> bool>) -> Limit {
+        Limit {
+            by: longest.and_then(|longest| Instant::now().checked_add(longest)),
+            stops,
+            over: Rc::default(),
+        }
+    }
+
+    /// Whether it was ended.
+    pub fn was_reached(&self) -> bool {
+        self.over.get()
+    }
+
+    fn is_over(&self) -> bool {
+        let over = match self.by {
+            Some(by) => Instant::now() > by,
+            None => (self.stops)(),
+        };
+        self.over.set(self.over.get() || over);
+        over
+    }
+}
+
 fn too_long() -> mlua::Error {
-    mlua::Error::runtime("the script runs for too long and was ended; what its commands did stays")
+    mlua::Error::runtime("the script runs for too long and was ended; nothing of it stays")
 }
 
 /// Runs something that ends with an error after a while.
-pub fn within_time<T>(lua: &Lua, run: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
-    let begun = Instant::now();
+fn within_time<T>(
+    lua: &Lua,
+    limit: &Limit,
+    run: impl FnOnce() -> mlua::Result<T>,
+) -> mlua::Result<T> {
+    let limit = limit.clone();
     // One that has caught this once gets it again at each instruction of its own, until nothing catches it.
-    let limit = move |lua: &Lua, _: &mlua::debug::Debug| {
-        if begun.elapsed() <= LONGEST {
+    let look = move |lua: &Lua, _: &mlua::debug::Debug| {
+        if !limit.is_over() {
             return Ok(VmState::Continue);
         }
         let each = HookTriggers::new().every_nth_instruction(1);
@@ -364,9 +404,14 @@ pub fn within_time<T>(lua: &Lua, run: impl FnOnce() -> mlua::Result<T>) -> mlua:
     };
     let triggers = HookTriggers::new().every_nth_instruction(LOOK);
     // Of all coroutines, too.
-    let ran = lua.set_global_hook(triggers, limit).and_then(|()| run());
+    let ran = lua.set_global_hook(triggers, look).and_then(|()| run());
     lua.remove_global_hook();
     ran
+}
+
+/// Runs the text of a library.
+pub fn run_library<T>(lua: &Lua, run: impl FnOnce() -> mlua::Result<T>) -> mlua::Result<T> {
+    within_time(lua, &Limit::new(Some(LONGEST), Rc::new(|| false)), run)
 }
 
 fn run_script(
@@ -375,6 +420,7 @@ fn run_script(
     keys: &[&[u8]],
     arguments: &[&[u8]],
     out: &mut Reply,
+    limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
     if source.first() == Some(&BINARY) {
@@ -382,7 +428,7 @@ fn run_script(
     }
     let compiled = lua.load(source).set_name("@user_script").into_function();
     let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
-    let ended = with_calls(lua, call, || {
+    let ended = with_calls(lua, limit, call, || {
         let globals: Table = lua.named_registry_value(GLOBALS)?;
         globals.raw_set("KEYS", texts(lua, keys)?)?;
         globals.raw_set("ARGV", texts(lua, arguments)?)?;
@@ -402,9 +448,10 @@ pub fn run_function(
     keys: &[&[u8]],
     arguments: &[&[u8]],
     out: &mut Reply,
+    limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
-    let ended = with_calls(lua, call, || {
+    let ended = with_calls(lua, limit, call, || {
         let globals: Table = lua.named_registry_value(GLOBALS)?;
         let pcall: Function = globals.raw_get("pcall")?;
         pcall.call::<MultiValue>((function, texts(lua, keys)?, texts(lua, arguments)?))
@@ -423,10 +470,11 @@ fn texts(lua: &Lua, all: &[&[u8]]) -> mlua::Result<Table> {
 /// Runs something that calls commands.
 fn with_calls(
     lua: &Lua,
+    limit: &Limit,
     call: &mut Call,
     run: impl FnOnce() -> mlua::Result<MultiValue>,
 ) -> mlua::Result<MultiValue> {
-    within_time(lua, || {
+    within_time(lua, limit, || {
         lua.scope(|scope| {
             let raw = scope.create_function_mut(|lua, arguments: Variadic<Value>| {
                 let words: Option<Vec<Vec<u8>>> = arguments.iter().map(said).collect();

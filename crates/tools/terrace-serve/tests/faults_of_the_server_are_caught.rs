@@ -25,6 +25,7 @@ fn each_planted_fault_is_found() {
         (Fault::LeftElements, scenarios::nothing_is_left_over),
         (Fault::PopLost, scenarios::nothing_is_taken_for_who_is_gone),
         (Fault::LeaseKept, scenarios::a_field_written_anew_stays),
+        (Fault::SaidTwice, scenarios::a_message_is_heard_once),
     ];
     for (fault, scenario) in all {
         assert_eq!(scenario(), Ok(()), "without {fault:?}");

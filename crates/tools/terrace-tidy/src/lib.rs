@@ -11,6 +11,7 @@
 mod circles;
 mod documents;
 mod files;
+mod guide;
 mod known_circles;
 mod layers;
 mod tree;
@@ -19,6 +20,7 @@ mod unsafety;
 pub use circles::circles;
 pub use documents::{forbidden_words, links, tests_of_the_promises, tour_of_the_readme};
 pub use files::{length, map_length, opening_line};
+pub use guide::{pages_of_the_book, programs_of_the_guide, short_pages};
 pub use layers::layers;
 pub use tree::{SourceFile, Tree};
 pub use unsafety::{unsafe_files, unsafe_forbidden, unsafe_reasons};
@@ -46,4 +48,7 @@ pub const CHECKS: &[Check] = &[
     ("links of documents", links),
     ("the README's tour is the example's", tour_of_the_readme),
     ("the promises name tests that exist", tests_of_the_promises),
+    ("pages of the guide are short", short_pages),
+    ("pages of the guide are in the book", pages_of_the_book),
+    ("programs of the guide are run", programs_of_the_guide),
 ];

@@ -221,3 +221,31 @@ fn a_promise_without_its_test_is_found() {
     let said = planted("the promises name tests that exist", path, &text);
     assert_eq!(said.len(), 1, "{said:?}");
 }
+
+#[test]
+fn a_page_of_the_guide_that_is_long_or_forgotten_is_found() {
+    let path = "docs/guide/index.md";
+    let short = "pages of the guide are short";
+    let text = format!("# A page\n\n{}\n", "A sentence.\n".repeat(60));
+    assert_eq!(planted(short, path, &text).len(), 1);
+    let text = "# A page\n\nA sentence.\n\n".repeat(400);
+    assert_eq!(planted(short, path, &text).len(), 1);
+    let text = "A sentence.\n\n".repeat(600);
+    assert_eq!(planted(short, "README.md", &text).len(), 1);
+    let path = "docs/guide/recipes/new.md";
+    let said = planted("pages of the guide are in the book", path, "# A page\n");
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_program_of_the_guide_that_no_test_runs_is_found() {
+    let programs = "programs of the guide are run";
+    let block = |kind: &str| format!("# A page\n\n```{kind}\nx\n```\n");
+    let path = "docs/guide/recipes/new.md";
+    for kind in ["rust", "rust,ignore", "bash", ""] {
+        let said = planted(programs, path, &block(kind));
+        assert_eq!(said.len(), 1, "{kind}: {said:?}");
+    }
+    assert!(planted(programs, path, &block("python")).is_empty());
+    assert!(planted(programs, "docs/guide/rust.md", &block("rust")).is_empty());
+}

@@ -57,6 +57,28 @@ int main(int count, char **arguments) {
         } catch (const terrace::Error &error) {
             CHECK(error.status() == TERRACE_NO_SUCH_STRUCTURE);
         }
+        terrace::Changes changes = db.changes();
+        terrace_map_options expiring = TERRACE_MAP_OPTIONS_INIT;
+        expiring.expiring = 1;
+        terrace::Map sessions = db.hash("sessions", &expiring);
+        CHECK(changes.next());
+        const uint64_t late = 7258118400000u;
+        sessions.put_until("s1", "alice", late);
+        CHECK(sessions.expires("s1") == late && sessions.expire_in("s1", TERRACE_FOREVER));
+        CHECK(sessions.expires("s1") == TERRACE_FOREVER && !sessions.expire_in("none", 1));
+        sessions.put_for("s2", "bob", 100000000);
+        CHECK(sessions.expires("s2") < late && sessions.expires("none") == 0);
+        terrace::Changes moved = std::move(changes);
+        terrace_change change;
+        CHECK(moved.next() && moved.change(change) && change.what == TERRACE_CHANGE_PUT && change.time_ms == late);
+        CHECK(!moved.change(change));
+        const std::string place = moved.place();
+        CHECK(place.size() == 64 && moved.sequence() != 0);
+        while (moved.next(0)) CHECK(moved.change(change));
+        terrace_changes_options from = TERRACE_CHANGES_OPTIONS_INIT;
+        from.from = place.c_str();
+        terrace::Changes again = db.changes(&from);
+        CHECK(again.next() && again.change(change) && change.time_ms == TERRACE_FOREVER);
         CHECK(db.stats().find("\"memory\"") != std::string::npos);
         closed = std::move(users);
     }

@@ -49,6 +49,7 @@ impl Ordered for HashTable {
     fn try_position<'a>(&self, key: &'a [u8], place: &'a mut Vec<u8>) -> Attempt<&'a [u8]> {
         let hash = self.try_secret()?.hash(key);
         place.clear();
+        place.reserve(HASH_BYTES + key.len());
         place.extend_from_slice(&hash.to_be_bytes());
         place.extend_from_slice(key);
         Ok(place)

@@ -157,9 +157,12 @@ impl PageStore {
     pub fn enter_for_many(&self, space: Space, promise: Promise) -> Result<Door<'_>> {
         // Promised first, so that two who come at once do not count on the same slots and numbers.
         self.claims.promise(promise);
-        let numbers = || self.table.limit().saturating_sub(self.live_pages());
-        let kept = self.numbers_kept_from(space);
-        let short = promise.new > 0 && numbers() < self.claims.promised().new + kept;
+        let wanted = || self.claims.promised().new + self.numbers_kept_from(space);
+        let left = |taken| self.table.limit().saturating_sub(taken);
+        // Those never given out are enough nearly always; to count the others, too, takes a lock.
+        let short = promise.new > 0
+            && left(self.table.count()) < wanted()
+            && left(self.live_pages()) < wanted();
         let entered = match short {
             true => Err(self.no_page_number()),
             false => self.enter_for(space),

@@ -135,8 +135,7 @@ impl Transaction {
         if self.conflict.is_some() {
             return Err(self.conflict_error(1));
         }
-        let core = self.db.handle.core.clone();
-        let looked = self.reads.look(&core)?;
+        let looked = self.reads.look(&self.db.handle.core)?;
         self.met(looked)
     }
 

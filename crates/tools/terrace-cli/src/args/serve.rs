@@ -79,7 +79,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub timeout: u64,
 
-    /// Event loops; 0 for as many as there are processors, four at most
+    /// Event loops; 0 for half as many as there are processors, four at most
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub loops: usize,
 

@@ -15,6 +15,10 @@ pub struct TopArgs {
     /// Print one frame, with rates of half a second, and end
     #[arg(long)]
     pub once: bool,
+
+    /// Print frames as JSON, one a line, each half second; with --once one
+    #[arg(long)]
+    pub json: bool,
 }
 
 const TOP_HELP: &str = "\

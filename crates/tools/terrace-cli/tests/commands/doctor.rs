@@ -75,3 +75,59 @@ fn completions_and_the_manual_name_every_command() {
     dir.run(&["man", "file"])
         .fails(&["cannot write pages of the manual to file"]);
 }
+
+#[test]
+fn a_plan_says_for_people_and_programs_what_memory_comes_to() {
+    let dir = Folder::new();
+    let load = [
+        "plan",
+        "--records",
+        "10M",
+        "--key",
+        "8",
+        "--value",
+        "120",
+        "--memory",
+        "512MiB",
+    ];
+    let plan = dir.run(&[&load[..], &["--json"]].concat()).json();
+    assert_eq!(plan["record_bytes"], 128);
+    assert_eq!(plan["theta"], 0.9);
+    // 0.86 of 536,870,912 bytes, of which each record takes 134.
+    assert_eq!(plan["planned"]["hot_records"], 3_445_589);
+    let reads = plan["planned"]["reads"].as_f64().unwrap();
+    assert!((reads - 0.124).abs() < 0.002, "{reads}");
+    assert_eq!(plan["planned"]["log_bytes"], 1u64 << 30);
+    let memory = plan["by_memory"].as_array().unwrap();
+    let memory: Vec<u64> = memory
+        .iter()
+        .map(|one| one["memory_bytes"].as_u64().unwrap() >> 20)
+        .collect();
+    assert_eq!(memory, [64, 128, 256, 512, 1024, 2048]);
+    let told = dir.run(&load);
+    let told = told.ok();
+    assert!(
+        told.contains("1.19 GiB of keys and values") && told.contains("512.00 MiB   "),
+        "{told}"
+    );
+    assert!(dir.names(".").is_empty());
+    for (value, memory, word) in [
+        ("5000", "1MiB", "pages of their own"),
+        ("1", "1k", "mebibyte"),
+    ] {
+        dir.run(&[
+            "plan",
+            "--records",
+            "1",
+            "--value",
+            value,
+            "--memory",
+            memory,
+        ])
+        .fails(&[word]);
+    }
+    assert_eq!(
+        dir.run(&[&load[..], &["--skew", "20/80"]].concat()).code,
+        Some(2)
+    );
+}

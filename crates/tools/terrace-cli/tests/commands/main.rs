@@ -7,6 +7,7 @@ mod backups;
 mod changes;
 mod doctor;
 mod expiring;
+mod guide;
 mod interrupted;
 mod memories;
 mod places;

@@ -183,3 +183,71 @@ fn what_a_foreign_socket_says_reaches_no_terminal_as_it_is() {
     thread.join().unwrap();
     db.close().unwrap();
 }
+
+#[test]
+fn who_begins_hears_the_next_command() {
+    let dir = Folder::new();
+    let said = |args: &[&str], code: i32, words: &[&str]| {
+        let ran = dir.run(args);
+        assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.error);
+        for word in words {
+            assert!(ran.error.contains(word), "{args:?}: {word}: {}", ran.error);
+        }
+        ran.error
+    };
+    let start = said(
+        &[],
+        2,
+        &["terrace put people.db", "terrace demo", "terrace help"],
+    );
+    assert!(start.lines().count() < 15, "{start}");
+    // What it tells to begin with works.
+    dir.run(&["put", "people.db", "alice", "Berlin"]).ok();
+    dir.run(&["get", "people.db", "alice"]).ok();
+    said(&["gte", "people.db", "alice"], 2, &["terrace get"]);
+    said(&["ls", "people.db"], 2, &["terrace list"]);
+    said(&["people.db"], 2, &["terrace stat people.db"]);
+    said(&["nonsense"], 2, &["terrace help"]);
+    // Commands of commands, and wrong options, as clap has them.
+    said(&["backup", "make"], 2, &["unrecognized subcommand"]);
+    said(&["get", "people.db", "alice", "--jsn"], 2, &["--json"]);
+
+    said(
+        &["get", "peple.db", "alice"],
+        1,
+        &["no database at peple.db", "terrace put", "people.db"],
+    );
+    let told = said(&["get", "other/people.db", "alice"], 1, &["no database"]);
+    assert!(!told.contains("next:"), "{told}");
+    let value = "a value that is damaged below";
+    dir.run(&["put", "bad.db", "a", value]).ok();
+    dir.damage("bad.db", value.as_bytes());
+    said(
+        &["get", "bad.db", "a"],
+        1,
+        &["terrace verify bad.db", "terrace restore"],
+    );
+}
+
+#[test]
+fn who_has_a_database_is_named_with_what_it_answers() {
+    let dir = Folder::new();
+    for control in [false, true] {
+        let path = dir.0.join("db");
+        let db = Database::open(&path, Options::new().memory(16 << 20).control(control)).unwrap();
+        db.tree("main").unwrap().put("a", "b").unwrap();
+        let ran = dir.run(&["get", "db", "a"]);
+        let told = ran.fails(&["open elsewhere"]);
+        // Where the kernel does not tell who it is, nothing is said of that.
+        let pid = format!("process {} (", std::process::id());
+        assert!(told.contains(&pid) || !told.contains("process "), "{told}");
+        let next = if control {
+            "terrace stat db"
+        } else {
+            "fuser db/LOCK"
+        };
+        assert!(told.contains(next), "{told}");
+        db.close().unwrap();
+    }
+    dir.run(&["get", "db", "a"]).ok();
+}

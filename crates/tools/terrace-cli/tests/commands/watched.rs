@@ -268,3 +268,30 @@ fn top_in_a_terminal_takes_its_size_and_its_keys() {
         assert_eq!(bar.len(), columns, "{bar}");
     }
 }
+
+#[test]
+fn top_prints_frames_for_programs() {
+    let dir = Folder::new();
+    dir.run(&["put", "db", "alice", "Berlin"]).ok();
+    let frame = dir.run(&["top", "db", "--json", "--once"]).json();
+    assert_eq!(frame["name"], "db");
+    assert_eq!(frame["rows"][0]["name"], "main");
+    assert_eq!(frame["rows"][0]["records"], 1);
+    let parts = frame["memory"].as_array().unwrap().iter();
+    let sum: u64 = parts.map(|part| part["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(Some(sum), frame["memory_limit"].as_u64());
+    // One a line, until nobody reads any more.
+    let ran = Command::new("sh")
+        .args(["-c", "\"$0\" top db --json | head -n 2"])
+        .arg(env!("CARGO_BIN_EXE_terrace"))
+        .current_dir(&dir.0)
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(ran.stdout).unwrap();
+    let frames: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(frames.len(), 2);
+    assert_eq!(frames[1]["operations"], 0.0);
+}

@@ -40,6 +40,14 @@ fn all(host: &Host) -> Vec<(&'static str, String)> {
             settings.slow_kept.load(Ordering::Relaxed).to_string(),
         ),
         (
+            "lua-time-limit",
+            settings.script_limit.load(Ordering::Relaxed).to_string(),
+        ),
+        (
+            "busy-reply-threshold",
+            settings.script_limit.load(Ordering::Relaxed).to_string(),
+        ),
+        (
             "notify-keyspace-events",
             channels::letters(settings.notify.load(Ordering::Relaxed)),
         ),
@@ -75,6 +83,9 @@ fn change(host: &Host, name: &str, value: &str) -> Result<(), String> {
         "slowlog-max-len" => settings
             .slow_kept
             .store(number(0)? as usize, Ordering::Relaxed),
+        "lua-time-limit" | "busy-reply-threshold" => settings
+            .script_limit
+            .store(number(0)? as u64, Ordering::Relaxed),
         "notify-keyspace-events" => match channels::classes(value) {
             Some(classes) => settings.notify.store(classes, Ordering::Relaxed),
             None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),

@@ -107,9 +107,12 @@ pub fn value_of(c: &mut Call, field: &[u8]) -> Run<Option<Vec<u8>>> {
 
 /// `HGET`.
 pub fn hget(c: &mut Call) -> Run {
-    let value = value_of(c, c.args.at(2))?;
-    c.out.bulk_or_null(value);
-    Ok(())
+    let Some(head) = c.work.typed(c.args.at(1), Kind::Hash)? else {
+        c.out.null();
+        return Ok(());
+    };
+    let key = field_key(c.work, &head, c.args.at(2));
+    c.work.with_element(&key, |value| c.out.bulk_or_null(value))
 }
 
 /// `HMGET`.

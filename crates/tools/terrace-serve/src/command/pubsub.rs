@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::call::Call;
 use crate::host::Host;
 use crate::mailbox::Mail;
+use crate::planted::{Fault, planted};
 use crate::proto::reply::Reply;
 use crate::session::Session;
 use crate::stop::{Run, refuse};
@@ -113,9 +114,16 @@ pub fn tell(host: &Host, channel: &[u8], text: &[u8]) -> usize {
     })
 }
 
-/// `PUBLISH`, `SPUBLISH`.
+/// `PUBLISH`. Within a transaction or a script, which may run again, it waits for the end.
 pub fn publish(c: &mut Call) -> Run {
-    let heard = tell(c.host, c.args.at(1), c.args.at(2));
+    let (channel, text) = (c.args.at(1), c.args.at(2));
+    let heard = match c.session.in_exec && !planted(Fault::SaidTwice) {
+        true => {
+            c.work.publish(channel, text);
+            c.host.channels.would_hear(channel)
+        }
+        false => tell(c.host, channel, text),
+    };
     c.out.count(heard);
     Ok(())
 }

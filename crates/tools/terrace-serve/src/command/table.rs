@@ -1,6 +1,6 @@
 //! The table of commands: what the dispatcher looks them up in, `COMMAND` answers from, and docs/server.md is made of.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::args::Args;
 use super::call::Call;
@@ -174,7 +174,7 @@ const HLL: &str = "the estimates are the same, the string that holds them is not
 const NEAR: &str = "looks at all members: slow in large sets";
 const FUNCTIONS: &str =
     "as EVAL; what a library keeps in variables is kept by each thread of the server for itself";
-const SCRIPTS: &str = "with cjson, without struct, cmsgpack, bit and setfenv; libraries cannot be gone through by `pairs`; ended after five seconds with an error, what its commands did stays; may run again from its beginning";
+const SCRIPTS: &str = "with cjson, without struct, cmsgpack, bit and setfenv; libraries cannot be gone through by `pairs`; ended after `lua-time-limit` (5,000 ms; 0 for never) with an error, nothing of it stays then; may run again from its beginning";
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -389,7 +389,7 @@ pub const COMMANDS: &[Command] = &[
     own("evalsha", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: true, writes: true }),
     own("eval_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: false, writes: false }),
     own("evalsha_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: true, writes: false }),
-    own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none", Does::Script),
+    own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none, for a script ends by itself", Does::Script),
     own("fcall", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: true }),
     own("fcall_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: false }),
     // What it changes is not taken back: nothing may make its transaction run again.
@@ -457,7 +457,8 @@ pub const NOT_THERE: &[(&str, &str)] = &[
 
 /// The commands by name, as this server calls them.
 pub struct Table {
-    by_name: HashMap<Vec<u8>, usize>,
+    // No client chooses names, so their hash needs no secret.
+    by_name: FxHashMap<Vec<u8>, usize>,
 }
 
 impl Table {
@@ -467,7 +468,7 @@ impl Table {
     /// The name of a command that is to be renamed and is not there, or a name that is taken.
     pub fn new(renamed: &[(String, String)]) -> Result<Table, String> {
         let names = COMMANDS.iter().enumerate();
-        let mut by_name: HashMap<Vec<u8>, usize> = names
+        let mut by_name: FxHashMap<Vec<u8>, usize> = names
             .map(|(i, c)| (c.name.as_bytes().to_vec(), i))
             .collect();
         for (old, new) in renamed {

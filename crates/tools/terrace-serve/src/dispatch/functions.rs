@@ -34,8 +34,8 @@ impl Dispatcher {
         }
         let names: Vec<&[u8]> = args.from(3).take(keys).collect();
         let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
-        self.scripted(line, work, !only_reads, &mut |out, call| {
-            library::run(&libraries, &name, &names, &arguments, out, call)
+        self.scripted(line, work, !only_reads, &mut |out, limit, call| {
+            library::run(&libraries, &name, &names, &arguments, out, limit, call)
         })
     }
 

@@ -26,7 +26,7 @@ use crate::proto::parse::{Parsed, Span};
 use crate::session::Answers;
 use crate::signals::Waiter;
 use crate::stop::{Run, Stop, told};
-use crate::store::work::Work;
+use crate::store::work::{Told, Work};
 
 /// Changes that are gathered in one batch: from there on a larger one is no cheaper.
 const GROUP: usize = 128;
@@ -83,8 +83,15 @@ impl Dispatcher {
         let mut work = Work::new(self.host.store.clone(), self.host.signals.clone());
         work.waits = waits;
         let host = Arc::downgrade(&self.host);
-        work.tell = Some(Arc::new(move |events| {
+        work.tell = Some(Arc::new(move |told| {
             let Some(host) = host.upgrade() else { return };
+            let events = match told {
+                Told::Events(events) => events,
+                Told::Message(channel, text) => {
+                    pubsub::tell(&host, channel, text);
+                    return;
+                }
+            };
             let classes = host.settings.notify.load(Ordering::Relaxed);
             for event in events {
                 if !crate::channels::has_class(classes, event.class) {

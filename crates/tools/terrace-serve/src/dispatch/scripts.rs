@@ -1,7 +1,13 @@
 //! Scripts: their commands see and do everything at one instant.
 
 #[cfg(feature = "lua")]
+use std::rc::Rc;
+#[cfg(feature = "lua")]
 use std::sync::Arc;
+#[cfg(feature = "lua")]
+use std::sync::atomic::Ordering;
+#[cfg(feature = "lua")]
+use std::time::Duration;
 
 use super::Dispatcher;
 use crate::command::args::Args;
@@ -12,10 +18,17 @@ use crate::host::locked;
 use crate::line::Line;
 #[cfg(feature = "lua")]
 use crate::proto::reply::Reply;
+#[cfg(feature = "lua")]
+use crate::script;
 use crate::stop::Run;
 #[cfg(feature = "lua")]
 use crate::stop::Stop;
 use crate::store::work::Work;
+
+/// How long a script may run on an event loop, whose other clients wait meanwhile: one that takes longer begins
+/// again in the pool.
+#[cfg(feature = "lua")]
+const ON_A_LOOP: Duration = Duration::from_millis(2);
 
 impl Dispatcher {
     /// `EVAL` and its family: the commands of a script see and do everything at one instant.
@@ -58,8 +71,8 @@ impl Dispatcher {
         };
         let names: Vec<&[u8]> = args.from(3).take(keys).collect();
         let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
-        self.scripted(line, work, writes, &mut |out, call| {
-            crate::script::run(&source, &names, &arguments, out, call)
+        self.scripted(line, work, writes, &mut |out, limit, call| {
+            script::run(&source, &names, &arguments, out, limit, call)
         })
     }
 
@@ -70,7 +83,7 @@ impl Dispatcher {
         line: &mut Line,
         work: &mut Work,
         writes: bool,
-        run: &mut dyn FnMut(&mut Reply, &mut crate::script::Call) -> Result<(), String>,
+        run: &mut dyn FnMut(&mut Reply, &script::Limit, &mut script::Call) -> Result<(), String>,
     ) -> Run {
         let (db, third) = (line.session.db, line.out.third);
         let was_inside = std::mem::replace(&mut line.session.in_exec, true);
@@ -81,7 +94,9 @@ impl Dispatcher {
             third,
             ..Default::default()
         };
-        let ran = run(&mut answer, &mut |words| {
+        let limit = self.script_limit(work.waits);
+        let mark = work.begin_several();
+        let ran = run(&mut answer, &limit, &mut |words| {
             if stopped.is_some() {
                 return None;
             }
@@ -108,16 +123,32 @@ impl Dispatcher {
         work.whole = was_whole;
         line.session.select(db);
         work.db = db;
+        // What its commands did stays, whatever became of the script, unless it was ended.
+        work.end_several(&mark, !limit.was_reached());
         if let Some(stop) = stopped {
             return Err(stop);
         }
-        // What its commands did stays, whatever became of the script.
-        work.settle();
+        if limit.was_reached() && !work.waits {
+            // It begins again where it may take long.
+            return Err(Stop::Miss);
+        }
         match ran {
             Ok(()) => line.out.raw(&answer.bytes),
             Err(text) => return crate::stop::refuse(text),
         }
         Ok(())
+    }
+
+    /// How long a script may run here.
+    #[cfg(feature = "lua")]
+    fn script_limit(&self, waits: bool) -> script::Limit {
+        let most = self.host.settings.script_limit.load(Ordering::Relaxed);
+        let longest = match waits {
+            true => (most > 0).then(|| Duration::from_millis(most)),
+            false => Some(ON_A_LOOP),
+        };
+        let host = self.host.clone();
+        script::Limit::new(longest, Rc::new(move || host.is_stopping()))
     }
 
     /// A command that a script calls.

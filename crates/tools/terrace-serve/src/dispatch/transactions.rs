@@ -17,7 +17,8 @@ impl Dispatcher {
         let Some(multi) = &mut line.session.multi else {
             return;
         };
-        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        let length = args.from(0).map(<[u8]>::len).sum();
+        let (mut bytes, mut spans) = (Vec::with_capacity(length), Vec::with_capacity(args.len()));
         for arg in args.from(0) {
             let from = bytes.len() as u32;
             bytes.extend_from_slice(arg);

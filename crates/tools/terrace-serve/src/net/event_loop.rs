@@ -3,7 +3,7 @@
 //! Invariants: a client's commands are run by one thread at a time, in their order; while the pool has them nothing
 //! is read; a client that does not read is answered no more until it does, so what it has not read is bounded.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
+use rustc_hash::FxHashMap;
 
 use super::peer::{Got, Peer, READ, Spares};
 use super::pool::Pool;
@@ -31,7 +32,7 @@ const CLIENTS: usize = 64;
 const TICK: Duration = Duration::from_millis(500);
 /// Bytes of what was published that a client may leave unread.
 const UNREAD: usize = 8 << 20;
-/// Buffers of a client that count as large when all of them are too many.
+/// Buffers of a client that count as large when all of them are too many, if its share is not less.
 const LARGE: usize = 64 << 10;
 /// How often a client is read before others have their turn, for one that always has more would keep the loop.
 const READS: usize = 16;
@@ -49,13 +50,16 @@ pub struct EventLoop {
     dispatcher: Arc<Dispatcher>,
     pool: Arc<Pool>,
     listeners: Vec<(TcpListener, Secured)>,
-    peers: HashMap<u64, Peer>,
+    /// By numbers that the server gives out, so their hash needs no secret.
+    peers: FxHashMap<u64, Peer>,
     /// When clients that wait give up.
     deadlines: BTreeSet<(Instant, u64)>,
     work: Work,
     scratch: Vec<u8>,
     spares: Spares,
     hurries_until: Option<Instant>,
+    /// Clients that are read from again once the pool has less to do.
+    later: Vec<u64>,
     /// The same as the dispatcher's, to be had without a counter that other threads share.
     host: Rc<Shared>,
     counts: Counts,
@@ -117,11 +121,12 @@ impl EventLoop {
             dispatcher,
             pool,
             listeners,
-            peers: HashMap::new(),
+            peers: FxHashMap::default(),
             deadlines: BTreeSet::new(),
             scratch: vec![0; READ],
             spares: Spares::default(),
             hurries_until: None,
+            later: Vec::new(),
         }
     }
 
@@ -160,6 +165,7 @@ impl EventLoop {
                 }
             }
             self.read_mail();
+            self.read_later();
             let now = Instant::now();
             self.give_up(now);
             self.counts.tell(&self.host);
@@ -275,7 +281,25 @@ impl EventLoop {
         }
     }
 
+    /// Reads from those who had to wait for that.
+    fn read_later(&mut self) {
+        let parked = self.host.parked.load(Ordering::Relaxed);
+        if !self.later.is_empty() && parked <= self.host.most_parked() {
+            for id in std::mem::take(&mut self.later) {
+                self.more(id);
+            }
+        }
+    }
+
     fn back(&mut self, id: u64, mut line: Box<Line>) {
+        let (bytes, most) = (std::mem::take(&mut line.parked), self.host.most_parked());
+        let before = self.host.parked.fetch_sub(bytes, Ordering::Relaxed);
+        if before > most && before - bytes <= most {
+            self.host
+                .mail
+                .iter()
+                .for_each(crate::mailbox::Mailbox::wake);
+        }
         let Some(peer) = self.peers.get_mut(&id) else {
             self.dispatcher.forget(&mut line);
             return;
@@ -540,6 +564,14 @@ impl EventLoop {
                         }
                         return;
                     }
+                    if host.parked.load(Ordering::Relaxed) > host.most_parked() {
+                        // What comes now would only lie there; it waits where the client's system has it.
+                        if !std::mem::replace(&mut peer.returns, true) {
+                            self.later.push(id);
+                        }
+                        self.count(id);
+                        return;
+                    }
                     reads += 1;
                     match peer.read(&mut self.scratch, &mut self.spares) {
                         Got::Bytes(n) => {
@@ -571,6 +603,8 @@ impl EventLoop {
                             let sent = std::io::Write::write(&mut peer.socket, &line.out.bytes);
                             line.out.bytes.drain(..sent.unwrap_or(0));
                         }
+                        line.parked = line.buffered();
+                        host.parked.fetch_add(line.parked, Ordering::Relaxed);
                         self.pool.take(line);
                     }
                     return;
@@ -587,7 +621,7 @@ impl EventLoop {
 
     /// Counts the bytes of a client's buffers. False if there were too many, and it was sent away.
     fn count(&mut self, id: u64) -> bool {
-        let host = &self.dispatcher.host;
+        let (host, peers) = (&self.dispatcher.host, self.peers.len());
         let Some(peer) = self.peers.get_mut(&id) else {
             return false;
         };
@@ -600,7 +634,8 @@ impl EventLoop {
         peer.counted = now;
         let all = host.buffered.load(Ordering::Relaxed);
         let all = all.saturating_add_signed(self.counts.buffered);
-        if grown && now > LARGE && all > host.options.max_buffers {
+        let most = host.options.max_buffers;
+        if grown && all > most && now > LARGE.min(most / peers) {
             host.counts.slow_readers.fetch_add(1, Ordering::Relaxed);
             if let Some(line) = &mut peer.line {
                 line.out.bytes = Vec::new();

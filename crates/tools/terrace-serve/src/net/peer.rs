@@ -155,12 +155,15 @@ impl Peer {
             Err(e) => return Err(e),
         }
         let written = self.sent - before;
+        line.compact();
         if self.sent == line.out.bytes.len() {
             line.out.bytes.clear();
             self.sent = 0;
-            spares.give(&mut line.out.bytes);
+            // What is not answered yet will need it, unless it is long.
+            if line.input.is_empty() || line.out.bytes.capacity() > KEPT {
+                spares.give(&mut line.out.bytes);
+            }
         }
-        line.compact();
         if line.input.is_empty() {
             spares.give(&mut line.input);
         }

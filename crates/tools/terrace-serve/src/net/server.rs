@@ -24,6 +24,9 @@ use crate::store::reaper::{self, Round};
 
 /// Event loops when nothing else is said, at most: more do not help before the log does.
 const MOST_LOOPS: usize = 4;
+/// Processors for each of them: one works for the clients and the system's part of the network beside it, and two
+/// loops that wait for few clients each wake for every command, where one takes what has come together.
+const LOOP_PROCESSORS: usize = 2;
 /// How often keys that are due are looked for.
 const REAP: Duration = Duration::from_millis(100);
 /// How long a sync that failed rests before it is tried again.
@@ -80,10 +83,15 @@ impl Server {
     /// As [`Server::start`].
     pub fn start_with(
         db: Database,
-        options: ServeOptions,
+        mut options: ServeOptions,
         clock: Clock,
         sockets: Vec<std::net::TcpListener>,
     ) -> Result<Server> {
+        if !sockets.is_empty() {
+            let listened = sockets.iter().map(std::net::TcpListener::local_addr);
+            let listened: std::io::Result<_> = listened.collect();
+            options.addresses = listened.map_err(|e| failed("a socket that was handed over", e))?;
+        }
         options.check().map_err(Error::invalid)?;
         let table = Table::new(&options.renamed).map_err(Error::invalid)?;
         let secured = socket::secured(options.tls.as_ref()).map_err(Error::invalid)?;
@@ -113,7 +121,9 @@ impl Server {
             .collect();
         let addresses = addresses.map_err(|e| failed("an address", e))?;
         let many = match options.loops {
-            0 => std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST_LOOPS)),
+            0 => std::thread::available_parallelism().map_or(1, |processors| {
+                processors.get().div_ceil(LOOP_PROCESSORS).min(MOST_LOOPS)
+            }),
             many => many,
         };
         let (mut polls, mut mail) = (Vec::new(), Vec::new());

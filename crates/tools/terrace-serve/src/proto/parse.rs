@@ -179,6 +179,17 @@ fn escaped(bytes: &[u8]) -> (u8, usize) {
 /// The number that a line from `from` on says, and where the next line begins.
 fn number(bytes: &[u8], from: usize, wrong: &str) -> Result<Option<(i64, usize)>, String> {
     let rest = bytes.get(from..).unwrap_or_default();
+    // Most are short.
+    let short = match rest {
+        [a @ b'1'..=b'9', b'\r', b'\n', ..] => Some((i64::from(a - b'0'), 3)),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Some((i64::from(a - b'0') * 10 + i64::from(b - b'0'), 4))
+        }
+        _ => None,
+    };
+    if let Some((number, length)) = short {
+        return Ok(Some((number, from + length)));
+    }
     // No number is longer; what is, is none.
     let searched = rest.len().min(32);
     let Some(end) = rest[..searched].iter().position(|b| *b == b'\n') else {

@@ -1,7 +1,5 @@
 //! Answers, in the second and the third version of the protocol.
 
-use std::io::Write;
-
 use crate::text::format_f64;
 
 /// Answers that were written and not sent.
@@ -24,8 +22,7 @@ impl Reply {
         if (0..10).contains(&number) {
             self.bytes.push(b'0' + number as u8);
         } else {
-            // Writing to memory does not fail.
-            let _ = write!(self.bytes, "{number}");
+            self.raw(itoa::Buffer::new().format(number).as_bytes());
         }
         self.raw(b"\r\n");
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Stripes: so many that busy keys seldom share one.
-pub const STRIPES: usize = 4096;
+/// Stripes: so many that the keys of two pipelines seldom share one.
+pub const STRIPES: usize = 16_384;
 /// How long a waiter sleeps at most before it looks again; it is woken before.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Looks at a stripe that somebody has, before it is called busy: some microseconds.

@@ -99,13 +99,12 @@ fn sweep_inside(work: &mut Work) -> Run<Reaped> {
     for (record, _) in &garbage {
         if let Some(number) = codec::garbage_in(record) {
             let (low, high) = codec::all_of(number);
-            let some = work.range(&low, &high, false, STEP)?;
+            let (some, more) = work.step(&low, &high, STEP)?;
             reaped.elements += some.len() as u64;
-            let all = some.len() < STEP;
-            for (key, _) in some {
+            for key in some {
                 work.delete_element(key);
             }
-            if !all {
+            if more {
                 work.commit().map_err(Stop::from)?;
                 reaped.more = true;
                 return Ok(reaped);

@@ -285,3 +285,32 @@ pub fn a_field_written_anew_stays() -> Found {
     same(&client.say("HGET h goes"), Value::Null, "what has expired")?;
     same(&client.say("HGET h written"), text("3"), "HSET over it")
 }
+
+/// What a transaction publishes is heard once, though it runs again in the pool.
+pub fn a_message_is_heard_once() -> Found {
+    let served = Served::new();
+    let (mut listener, mut client) = (served.client(), served.client());
+    listener.say("SUBSCRIBE news");
+    // The loop leaves so large a dump to the pool.
+    client.ask(&[b"SET", b"large", &[b'x'; 100_000]]);
+    let Value::Bulk(dump) = client.say("DUMP large") else {
+        return Err("no dump".into());
+    };
+    client.say("MULTI");
+    client.say("PUBLISH news first");
+    client.ask(&[b"RESTORE", b"copy", b"0", &dump]);
+    let answers = Value::Array(vec![Value::Integer(1), ok()]);
+    same(&client.say("EXEC"), answers, "EXEC")?;
+    // A script that runs for long, and begins again.
+    let script = b"redis.call('PUBLISH', 'news', 'second') local t = 0 for i = 1, 5000000 do t = t + i end return 1";
+    same(
+        &client.ask(&[b"EVAL", script, b"0"]),
+        Value::Integer(1),
+        "EVAL",
+    )?;
+    client.say("PUBLISH news third");
+    for wanted in ["first", "second", "third"] {
+        same(&listener.read().items()[2], text(wanted), "what is heard")?;
+    }
+    Ok(())
+}

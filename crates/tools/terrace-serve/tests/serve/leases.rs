@@ -200,6 +200,36 @@ fn more_fields_than_a_batch_takes_go_behind_another_key() {
 }
 
 #[test]
+fn long_fields_go_where_memory_is_little() {
+    // A batch is refused from 8 MiB on. Of each kind there are 9 MiB.
+    const FIELDS: usize = 2250;
+    let now = Arc::new(AtomicU64::new(BEGIN));
+    let served = serve_within(tempfile::tempdir().unwrap(), &now, 16 << 20);
+    let mut client = served.client();
+    for from in (0..FIELDS).step_by(50) {
+        let mut leased = String::from("HSETEX leased PX 200 FIELDS 50");
+        let mut plain = String::from("HSET plain");
+        for i in from..from + 50 {
+            leased += &format!(" {i:04000} v");
+            plain += &format!(" {i:04000} v");
+        }
+        assert_eq!(client.say(&leased), Value::Integer(1));
+        assert_eq!(client.say(&plain), Value::Integer(50));
+    }
+    now.fetch_add(1000, Ordering::SeqCst);
+    client.say("DEL plain");
+    let db = served.server.host().store.db.clone();
+    let name = db.structures().into_iter().map(|s| s.name);
+    let name = name.into_iter().find(|name| name.contains("elements"));
+    let elements = db.tree(&name.unwrap()).unwrap();
+    let begun = Instant::now();
+    while client.say("DBSIZE") != Value::Integer(0) || elements.iter().unwrap().next().is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
 fn fields_are_taken_and_set_with_leases() {
     let (served, now) = served();
     let mut client = served.client();

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_serve::ServeOptions;
+use terrace_serve::{ServeOptions, Server};
 
-use crate::client::{Served, Value, options};
+use crate::client::{Served, Value, database, encoded, options};
 
 /// Far longer than anything here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -127,6 +127,44 @@ fn thousands_of_idle_clients_take_little() {
 }
 
 #[test]
+fn what_waits_for_a_key_stays_within_the_buffers() {
+    const CLIENTS: usize = 64;
+    const SETS: usize = 500;
+    const MOST: usize = 1 << 20;
+    let served = Served::with(ServeOptions {
+        max_buffers: MOST,
+        ..options()
+    });
+    let mut other = served.client();
+    other.say("CONFIG SET lua-time-limit 1500");
+    let mut script = served.client();
+    // It has the key until it is ended.
+    script.send(&[b"EVAL", b"while true do end", b"1", b"k"]);
+    let begun = Instant::now();
+    while served.server.host().counts.parked.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < LONG, "it does not run in the pool");
+    }
+    // Four times what may be buffered.
+    let one = encoded(&[b"SET", b"k", &[b'x'; 100]]);
+    let clients: Vec<_> = (0..CLIENTS).map(|_| served.client()).collect();
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            let bytes = one.repeat(SETS);
+            scope.spawn(move || {
+                client.socket.write_all(&bytes).unwrap();
+                (0..SETS).for_each(|_| assert_eq!(client.read().text(), "OK"));
+            });
+        }
+        for _ in 0..100 {
+            let now = buffered(&served);
+            assert!(now <= MOST, "{now} bytes are buffered");
+            assert_eq!(other.say("PING").text(), "PONG");
+        }
+        assert!(script.read().text().contains("too long"));
+    });
+}
+
+#[test]
 fn a_transaction_without_end_is_discarded() {
     let served = Served::with(ServeOptions {
         max_buffers: 8 << 20,
@@ -230,4 +268,22 @@ fn a_full_database_refuses_what_adds() {
         assert!(begun.elapsed() < LONG, "it takes more");
     }
     assert_eq!(client.say("DEL k"), Value::Integer(1));
+}
+
+#[test]
+fn a_socket_that_was_handed_over_is_no_open_door() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |address: &str, password: Option<&str>| {
+        let socket = std::net::TcpListener::bind(address).unwrap();
+        let options = ServeOptions {
+            password: password.map(str::to_owned),
+            ..options()
+        };
+        let db = database(dir.path(), 16 << 20);
+        Server::start_with(db, options, terrace_serve::wall_clock(), vec![socket])
+    };
+    let refused = start("0.0.0.0:0", None).err().unwrap().to_string();
+    assert!(refused.contains("from other machines"), "{refused}");
+    start("0.0.0.0:0", Some("secret")).unwrap().stop().unwrap();
+    start("127.0.0.1:0", None).unwrap().stop().unwrap();
 }

@@ -1,6 +1,8 @@
 //! Scripts in Lua.
 
-use crate::client::{Client, Served, Value};
+use terrace_serve::ServeOptions;
+
+use crate::client::{Client, Served, Value, options};
 use crate::oracle::Redis;
 
 /// What clients' libraries and recipes use scripts for.
@@ -217,4 +219,46 @@ fn nothing_that_a_script_changes_is_seen_by_the_next() {
     let answer = client.ask(&[b"EVAL", whole, b"1", b"k"]);
     let texts: Vec<String> = answer.items().iter().map(Value::text).collect();
     assert_eq!(texts, ["2", "PONG", "1", "1", "xxx", "1"]);
+}
+
+#[test]
+fn nothing_of_a_script_that_was_ended_stays() {
+    let served = Served::new();
+    let mut client = served.client();
+    client.say("SET kept 1");
+    assert_eq!(client.say("CONFIG SET lua-time-limit 50").text(), "OK");
+    let endless =
+        b"redis.call('SET', KEYS[1], 'x') redis.call('RPUSH', 'l', 1, 2) redis.call('DEL', 'kept')
+        redis.call('PUBLISH', 'news', 'x') while true do end";
+    client.say("MULTI");
+    client.say("SET before 1");
+    client.ask(&[b"EVAL", endless, b"1", b"k"]);
+    client.say("INCR before");
+    let answers = client.say("EXEC");
+    let answers = answers.items();
+    assert_eq!(answers[0].text(), "OK");
+    assert!(answers[1].text().contains("too long"), "{answers:?}");
+    assert_eq!(answers[2], Value::Integer(2));
+    let ended = client.ask(&[b"EVAL", endless, b"1", b"k"]);
+    assert!(ended.text().contains("too long"), "{ended:?}");
+    assert_eq!(client.say("EXISTS k l"), Value::Integer(0));
+    assert_eq!(client.say("GET kept").text(), "1");
+    // What fails by itself keeps what it did, as in Redis.
+    client.ask(&[b"EVAL", b"redis.call('SET', 'half', 1) error('no')", b"0"]);
+    assert_eq!(client.say("GET half").text(), "1");
+}
+
+#[test]
+fn a_long_script_keeps_nobody_else_waiting_and_ends_with_the_server() {
+    let served = Served::with(ServeOptions {
+        loops: 1,
+        ..options()
+    });
+    let (mut one, mut other) = (served.client(), served.client());
+    assert_eq!(one.say("CONFIG SET lua-time-limit 0").text(), "OK");
+    one.send(&[b"EVAL", b"while true do end", b"0"]);
+    for _ in 0..100 {
+        assert_eq!(other.say("SET k v").text(), "OK");
+    }
+    served.server.stop().unwrap();
 }

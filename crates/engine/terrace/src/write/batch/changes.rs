@@ -33,6 +33,8 @@ pub const MAX_BATCH_OPERATIONS: usize = 1 << 24;
 /// The changes of a batch may take one part in so many of the memory: all of them are made behind one
 /// door, and from two thirds on they push each other out of it again.
 const MEMORY_PART: u64 = 2;
+/// Bytes for the first changes of a batch, so that a few small ones take memory once.
+const FIRST_BYTES: usize = 512;
 /// What a change takes beside its key and value: a slot, lengths, and that pages are not full.
 const CHANGE_BYTES: usize = 16;
 
@@ -214,6 +216,9 @@ impl Batch {
             return;
         }
         let structure = self.structure(open, db);
+        if self.payload.capacity() == 0 {
+            self.payload.reserve(FIRST_BYTES);
+        }
         let (key, value) = match value {
             Some(value) => {
                 let (before_key, before_value) = put_prefixes(open.id(), key, value);

@@ -10,8 +10,8 @@ use crate::text::parse_f64;
 
 /// The score of a member.
 pub fn score(work: &Work, head: &Head, member: &[u8]) -> Run<Option<f64>> {
-    let value = work.element(&field_key(work, head, member))?;
-    Ok(value.map(|value| score_of(&value)))
+    let key = field_key(work, head, member);
+    work.with_element(&key, |value| value.map(score_of))
 }
 
 /// Stores a member, of which `old` is the score so far.

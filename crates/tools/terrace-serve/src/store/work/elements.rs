@@ -9,7 +9,9 @@ use super::{Staged, Undo, Work};
 use crate::stop::{Run, Stop, refuse};
 use crate::store::codec;
 
-/// Bytes that are kept for values that nobody wants.
+/// Bytes of elements that are removed in one step, or one element: what removes them has to be in memory.
+const STEP_BYTES: usize = 256 << 10;
+/// Bytes that are kept for values that nobody keeps.
 const KEPT: usize = 64 << 10;
 
 impl Work {
@@ -32,14 +34,20 @@ impl Work {
         elements.get_if_resident(key, value)?.ok_or(Stop::Miss)
     }
 
-    /// Whether there is an element.
-    pub fn has_element(&self, key: &[u8]) -> Run<bool> {
+    /// Tells `f` the value of an element, or that there is none.
+    pub fn with_element<T>(&self, key: &[u8], f: impl FnOnce(Option<&[u8]>) -> T) -> Run<T> {
         let mut scratch = self.scratch.borrow_mut();
-        let found = self.element_into(key, &mut scratch);
+        let found = self.element_into(key, &mut scratch)?;
+        let told = f(found.then_some(scratch.as_slice()));
         if scratch.capacity() > KEPT {
             *scratch = Vec::new();
         }
-        found
+        Ok(told)
+    }
+
+    /// Whether there is an element.
+    pub fn has_element(&self, key: &[u8]) -> Run<bool> {
+        self.with_element(key, |value| value.is_some())
     }
 
     /// The value of an element.
@@ -49,6 +57,11 @@ impl Work {
     }
 
     pub(super) fn set_element(&mut self, key: Vec<u8>, value: Staged) {
+        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        if self.fresh {
+            self.elements.insert(key, value);
+            return;
+        }
         let old = self.elements.insert(key.clone(), value);
         self.undo.push(Undo::Element(key, old));
     }
@@ -120,6 +133,22 @@ impl Work {
                 above = next_staged();
             }
         }
+    }
+
+    /// The first elements from `low` to below `high`, at most `most` and as many as one step may remove; and
+    /// whether there may be more.
+    pub fn step(&self, low: &[u8], high: &[u8], most: usize) -> Run<(Vec<Vec<u8>>, bool)> {
+        let (mut keys, mut bytes, mut more) = (Vec::new(), 0, false);
+        self.each(low, high, false, &mut |key, value| {
+            bytes += key.len() + value.len();
+            keys.push(key.to_vec());
+            more = keys.len() >= most || bytes >= STEP_BYTES;
+            match more {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok((keys, more))
     }
 
     /// The elements from `low` to below `high`, at most `most`.

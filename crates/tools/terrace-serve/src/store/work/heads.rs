@@ -1,5 +1,6 @@
 //! Keys as commands look them up, store them and remove them.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use terrace::Error;
@@ -20,7 +21,7 @@ impl Work {
     fn look(&mut self, key: &[u8]) -> Run<bool> {
         if !self.heads.is_empty() {
             self.place(key);
-            if let Some(staged) = self.heads.get(&self.place) {
+            if let Some(staged) = self.heads.get(self.place.as_slice()) {
                 self.value.clear();
                 self.value
                     .extend_from_slice(staged.as_deref().unwrap_or_default());
@@ -115,8 +116,13 @@ impl Work {
 
     fn set_head(&mut self, key: &[u8], value: Staged) {
         self.place(key);
-        let old = self.heads.insert(self.place.clone(), value);
-        self.undo.push(Undo::Head(self.place.clone(), old));
+        let place: Rc<[u8]> = self.place.as_slice().into();
+        if self.fresh {
+            self.heads.insert(place, value);
+            return;
+        }
+        let old = self.heads.insert(place.clone(), value);
+        self.undo.push(Undo::Head(place, old));
     }
 
     fn check_key(&self, key: &[u8]) -> Run {

@@ -86,12 +86,11 @@ impl Work {
         let most = if self.waits { STEP } else { AT_ONCE };
         let mut removed = 0;
         loop {
-            let due = self.range(&low, &high, false, most)?;
-            let more = due.len() == most;
+            let (due, more) = self.step(&low, &high, most)?;
             if more && !self.waits {
                 return Err(Stop::Miss);
             }
-            for (record, _) in &due {
+            for record in &due {
                 let (_, field) = codec::lease_due_in(record);
                 let element = codec::field_key(&self.store.secret, head.number, field);
                 if self.has_element(&element)? {

@@ -11,6 +11,7 @@ mod leases;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
@@ -23,6 +24,8 @@ use crate::stop::{Run, Stop};
 
 /// Changes of elements at which a long command writes down what it has.
 const MANY: usize = 8192;
+/// The part of the memory at which it does so too: a batch has to fit.
+const PART: u64 = 32;
 
 /// What happens to a key, as subscribers of keyspace events are told.
 #[derive(Clone, Debug)]
@@ -35,9 +38,24 @@ pub struct Event {
     pub name: &'static str,
 }
 
+/// What is told once a batch is written.
+pub enum Told<'t> {
+    /// What has happened to keys.
+    Events(&'t [Event]),
+    /// A channel, and what is published there.
+    Message(&'t [u8], &'t [u8]),
+}
+
+/// Where commands stood when several of them began that may be taken back together.
+pub struct Mark {
+    undo: usize,
+    kept: bool,
+    said: (usize, usize),
+}
+
 /// What a change replaced, to be put back.
 enum Undo {
-    Head(Vec<u8>, Option<Option<Vec<u8>>>),
+    Head(Rc<[u8]>, Option<Option<Vec<u8>>>),
     Element(Vec<u8>, Option<Option<Vec<u8>>>),
 }
 
@@ -65,24 +83,35 @@ pub struct Work {
     keyspace: Arc<Keyspace>,
     /// Which handles they are.
     generation: u64,
-    heads: HashMap<Vec<u8>, Staged>,
+    heads: HashMap<Rc<[u8]>, Staged>,
     elements: BTreeMap<Vec<u8>, Staged>,
+    /// Bytes of elements that were changed, about.
+    bytes: usize,
     undo: Vec<Undo>,
+    /// Where the undo of the last command begins; what is before it belongs to those before it.
+    undo_from: usize,
+    /// Whether nothing was changed when the command began: then all is taken back, and no undo is needed.
+    fresh: bool,
+    /// Whether the undo of the commands before is kept.
+    keeps_undo: bool,
     held: Vec<u16>,
     is_held: Vec<bool>,
     events: Vec<Event>,
-    events_before: usize,
+    /// What was published, channel and text.
+    messages: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Events and messages of the commands before.
+    said_before: (usize, usize),
     /// What the last head that was looked up holds, and where the text in it begins.
     value: Vec<u8>,
     text_at: usize,
     /// The number of a collection that has expired, at the last key that was looked up.
     stale: Option<u64>,
     place: Vec<u8>,
-    /// For values that nobody wants.
+    /// For values that nobody keeps.
     scratch: RefCell<Vec<u8>>,
-    /// What is told of events after a batch was written.
-    pub tell: Option<Arc<dyn Fn(&[Event]) + Send + Sync>>,
-    /// Whether it is told.
+    /// Who is told after a batch was written.
+    pub tell: Option<Arc<dyn Fn(Told) + Send + Sync>>,
+    /// Whether events are told.
     pub tells: bool,
     /// Whether anything was written since somebody asked ([`Work::take_wrote`]).
     wrote: bool,
@@ -108,11 +137,16 @@ impl Work {
             whole: false,
             heads: HashMap::new(),
             elements: BTreeMap::new(),
+            bytes: 0,
             undo: Vec::new(),
+            undo_from: 0,
+            fresh: true,
+            keeps_undo: false,
             held: Vec::new(),
             is_held: vec![false; STRIPES],
             events: Vec::new(),
-            events_before: 0,
+            messages: Vec::new(),
+            said_before: (0, 0),
             value: Vec::new(),
             text_at: 0,
             stale: None,
@@ -246,8 +280,12 @@ impl Work {
 
     /// A command begins, or has ended well: what was done before stays.
     pub fn settle(&mut self) {
-        self.undo.clear();
-        self.events_before = self.events.len();
+        if !self.keeps_undo {
+            self.undo.clear();
+        }
+        self.undo_from = self.undo.len();
+        self.fresh = !self.keeps_undo && self.changes() == 0;
+        self.said_before = self.said();
     }
 
     /// A command of a transaction begins: what was done before stays, unless the whole stops.
@@ -257,7 +295,19 @@ impl Work {
 
     /// A command has stopped: what it did is taken back.
     pub fn take_back(&mut self) {
-        while let Some(undo) = self.undo.pop() {
+        self.undo_until(self.undo_from, self.said_before);
+    }
+
+    fn said(&self) -> (usize, usize) {
+        (self.events.len(), self.messages.len())
+    }
+
+    fn undo_until(&mut self, undo: usize, said: (usize, usize)) {
+        if self.fresh {
+            self.heads.clear();
+            self.elements.clear();
+        }
+        for undo in self.undo.drain(undo.min(self.undo.len())..).rev() {
             match undo {
                 Undo::Head(key, Some(old)) => _ = self.heads.insert(key, old),
                 Undo::Head(key, None) => _ = self.heads.remove(&key),
@@ -265,7 +315,29 @@ impl Work {
                 Undo::Element(key, None) => _ = self.elements.remove(&key),
             }
         }
-        self.events.truncate(self.events_before);
+        self.events.truncate(said.0);
+        self.messages.truncate(said.1);
+    }
+
+    /// Several commands begin that may be taken back together. Nothing of them is written before they end.
+    #[cfg(feature = "lua")]
+    pub fn begin_several(&mut self) -> Mark {
+        self.fresh = false;
+        Mark {
+            undo: self.undo.len(),
+            kept: std::mem::replace(&mut self.keeps_undo, true),
+            said: self.said(),
+        }
+    }
+
+    /// They have ended: what they did stays, or is taken back.
+    #[cfg(feature = "lua")]
+    pub fn end_several(&mut self, mark: &Mark, stays: bool) {
+        self.keeps_undo = mark.kept;
+        if !stays {
+            self.undo_until(mark.undo, mark.said);
+        }
+        self.settle();
     }
 
     /// How many changes are to be written.
@@ -278,7 +350,7 @@ impl Work {
     /// # Errors
     /// Those of a write; nothing was changed then.
     pub fn commit(&mut self) -> Result<()> {
-        if self.held.is_empty() && self.changes() == 0 && self.events.is_empty() {
+        if self.held.is_empty() && self.changes() == 0 && self.said() == (0, 0) {
             return Ok(());
         }
         let wanted = self.signals.is_wanted() && !self.events.is_empty();
@@ -294,10 +366,13 @@ impl Work {
                     self.signals.ready(&event.place);
                 }
             }
-            if let Some(tell) = &self.tell
-                && self.tells
-            {
-                tell(&self.events);
+            if let Some(tell) = &self.tell {
+                if self.tells {
+                    tell(Told::Events(&self.events));
+                }
+                for (channel, text) in &self.messages {
+                    tell(Told::Message(channel, text));
+                }
             }
         }
         self.forget();
@@ -308,9 +383,12 @@ impl Work {
     pub fn forget(&mut self) {
         self.heads.clear();
         self.elements.clear();
+        self.bytes = 0;
         self.undo.clear();
+        (self.undo_from, self.fresh) = (0, !self.keeps_undo);
         self.events.clear();
-        self.events_before = 0;
+        self.messages.clear();
+        self.said_before = (0, 0);
         self.let_go();
     }
 
@@ -371,7 +449,7 @@ impl Work {
     /// A long command writes down what it has done so far, where nothing is half done: its own keys stay
     /// locked. Within a transaction nothing is written before its end.
     pub fn relieve(&mut self) -> Run {
-        if self.changes() < MANY {
+        if self.changes() < MANY && (self.bytes as u64) < self.store.memory / PART {
             return Ok(());
         }
         if !self.waits {
@@ -391,8 +469,14 @@ impl Work {
         self.write()?;
         self.heads.clear();
         self.elements.clear();
+        self.bytes = 0;
         self.settle();
         Ok(())
+    }
+
+    /// Publishes a message, once what was done with it is written.
+    pub fn publish(&mut self, channel: &[u8], text: &[u8]) {
+        self.messages.push((channel.to_vec(), text.to_vec()));
     }
 
     /// Says that a key has changed, and how.

@@ -123,7 +123,7 @@ public final class Change {
     }
 
     /**
-     * When a mark was made.
+     * When a mark was made, or a put expires.
      *
      * @return the instant, in milliseconds, or null
      */

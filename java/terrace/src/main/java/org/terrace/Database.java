@@ -132,7 +132,8 @@ public final class Database extends Handle {
     }
 
     private long structure(String name, int kind, StructureOptions options, byte[] indexes) {
-        return Native.structure(handle, Utf8.of(name), kind, options.tiers, options.inclusive, options.logged, indexes);
+        return Native.structure(handle, Utf8.of(name), kind, options.tiers, options.inclusive, options.logged,
+            options.expiring, indexes);
     }
 
     /**

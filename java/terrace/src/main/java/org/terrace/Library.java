@@ -16,7 +16,7 @@ import java.util.Locale;
 /** Finds the native library, in the jar or where it is said to be, and loads it once. */
 final class Library {
     /** The border that this jar speaks; the library says which one it has. */
-    static final int VERSION = 2;
+    static final int VERSION = 3;
 
     /** Where the library is, if it is not to be taken from the jar: a file or its folder. */
     static final String PATH = "terrace.library.path";

@@ -52,7 +52,8 @@ final class Native {
 
     // ---- structures
 
-    static native long structure(long database, byte[] name, int kind, int tiers, int inclusive, int logged, byte[] indexes);
+    static native long structure(long database, byte[] name, int kind, int tiers, int inclusive, int logged, boolean expiring,
+        byte[] indexes);
 
     static native int kind(long map);
 
@@ -100,6 +101,18 @@ final class Native {
     static native boolean insert(long map, byte[] key, int keyLength, byte[] value, int valueLength, int durability);
 
     static native byte[] remove(long map, byte[] key, int length, int durability);
+
+    static native void putFor(long map, byte[] key, byte[] value, long millis);
+
+    /** Times are milliseconds since 1970; a negative one is never. */
+    static native void putUntil(long map, byte[] key, byte[] value, long time, int durability);
+
+    static native boolean expireIn(long map, byte[] key, long millis);
+
+    static native boolean expireAt(long map, byte[] key, long time);
+
+    /** -1 is never, -2 that there is no record. */
+    static native long expires(long map, byte[] key);
 
     /** What a merge is: see {@link Merge}. */
     static native boolean merge(long map, byte[] key, int length, int what, long number, byte[] one, byte[] two, int durability);

@@ -1,5 +1,7 @@
 package org.terrace;
 
+import java.time.Duration;
+import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -74,6 +76,30 @@ public abstract class Records {
      */
     public boolean containsKey(byte[] key) {
         return Native.contains(handle, key, key.length);
+    }
+
+    /**
+     * Until when a record is there. Where records do not expire, those that are there never do.
+     *
+     * @param key which
+     * @return the instant, {@link Instant#MAX} for ever, or null if there is no record
+     */
+    public Instant expires(byte[] key) {
+        long time = Native.expires(handle, key);
+        return time == -2 ? null : time == -1 ? Instant.MAX : Instant.ofEpochMilli(time);
+    }
+
+    /** Milliseconds since 1970, rounded up; -1 is never, and so is what no number says. */
+    static long millis(Instant time) {
+        if (time == null || time.getEpochSecond() >= Long.MAX_VALUE / 1000) {
+            return -1;
+        }
+        return time.getEpochSecond() < 0 ? 0 : time.plusNanos(999_999).toEpochMilli();
+    }
+
+    /** Milliseconds, as many as a number says. */
+    static long millis(Duration duration) {
+        return duration.isNegative() ? 0 : duration.getSeconds() >= Long.MAX_VALUE / 1000 ? Long.MAX_VALUE : duration.toMillis();
     }
 
     /**

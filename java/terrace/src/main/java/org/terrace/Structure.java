@@ -1,5 +1,7 @@
 package org.terrace;
 
+import java.time.Duration;
+import java.time.Instant;
 import java.util.function.UnaryOperator;
 
 /**
@@ -163,6 +165,55 @@ public abstract class Structure extends Records {
                 return now;
             }
         }
+    }
+
+    /**
+     * Sets a value that is there for so long: from then on no reader sees it, and its space comes back by and by. The structure
+     * has to be made with {@link StructureOptions#expiring}.
+     *
+     * @param key which
+     * @param value what
+     * @param duration how long, in milliseconds
+     * @throws TerraceException {@code INVALID} where records do not expire
+     */
+    public void putFor(byte[] key, byte[] value, Duration duration) {
+        Native.putFor(handle, key, value, millis(duration));
+    }
+
+    /**
+     * Sets a value that is there until a time; one that has passed removes the key.
+     *
+     * @param key which
+     * @param value what
+     * @param time until when; null or {@link Instant#MAX}: for ever
+     * @throws TerraceException {@code INVALID} where records do not expire
+     */
+    public void putUntil(byte[] key, byte[] value, Instant time) {
+        Native.putUntil(handle, key, value, millis(time), Durability.number(null));
+    }
+
+    /**
+     * Has a record expire in so long from now on; what it was to do before counts no more.
+     *
+     * @param key which
+     * @param duration how long, in milliseconds; null: never
+     * @return whether it is there
+     * @throws TerraceException {@code INVALID} where records do not expire
+     */
+    public boolean expireIn(byte[] key, Duration duration) {
+        return Native.expireIn(handle, key, duration == null ? -1 : millis(duration));
+    }
+
+    /**
+     * Has a record expire at a time; one that has passed removes the key.
+     *
+     * @param key which
+     * @param time when; null or {@link Instant#MAX}: never
+     * @return whether it is there
+     * @throws TerraceException {@code INVALID} where records do not expire
+     */
+    public boolean expireAt(byte[] key, Instant time) {
+        return Native.expireAt(handle, key, millis(time));
     }
 
     /**

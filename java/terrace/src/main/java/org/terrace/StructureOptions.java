@@ -5,11 +5,13 @@ public final class StructureOptions {
     final int tiers;
     final int inclusive;
     final int logged;
+    final boolean expiring;
 
-    private StructureOptions(int tiers, int inclusive, int logged) {
+    private StructureOptions(int tiers, int inclusive, int logged, boolean expiring) {
         this.tiers = tiers;
         this.inclusive = inclusive;
         this.logged = logged;
+        this.expiring = expiring;
     }
 
     /**
@@ -18,7 +20,7 @@ public final class StructureOptions {
      * @return the defaults
      */
     public static StructureOptions defaults() {
-        return new StructureOptions(0, -1, -1);
+        return new StructureOptions(0, -1, -1, false);
     }
 
     /**
@@ -31,7 +33,7 @@ public final class StructureOptions {
         if (tiers != 1 && tiers != 2) {
             throw new IllegalArgumentException("tiers are 1 or 2, not " + tiers);
         }
-        return new StructureOptions(tiers, inclusive, logged);
+        return new StructureOptions(tiers, inclusive, logged, expiring);
     }
 
     /**
@@ -41,7 +43,7 @@ public final class StructureOptions {
      * @return options with it
      */
     public StructureOptions inclusive(boolean inclusive) {
-        return new StructureOptions(tiers, inclusive ? 1 : 0, logged);
+        return new StructureOptions(tiers, inclusive ? 1 : 0, logged, expiring);
     }
 
     /**
@@ -51,6 +53,15 @@ public final class StructureOptions {
      * @return options with it
      */
     public StructureOptions logged(boolean logged) {
-        return new StructureOptions(tiers, inclusive, logged ? 1 : 0);
+        return new StructureOptions(tiers, inclusive, logged ? 1 : 0, expiring);
+    }
+
+    /**
+     * Its records may {@link Structure#putFor expire}. That is so for good.
+     *
+     * @return options with it
+     */
+    public StructureOptions expiring() {
+        return new StructureOptions(tiers, inclusive, logged, true);
     }
 }

@@ -1,5 +1,6 @@
 package org.terrace;
 
+import java.time.Instant;
 import java.util.Arrays;
 
 /**
@@ -9,6 +10,7 @@ import java.util.Arrays;
 public final class WriteBatch implements AutoCloseable {
     private static final int PUT = 0;
     private static final int DELETE = 1;
+    private static final int PUT_UNTIL = 2;
     /** Most bytes in front of a key: operation, structure, two lengths. */
     private static final int HEAD = 15;
 
@@ -37,6 +39,27 @@ public final class WriteBatch implements AutoCloseable {
         begin(PUT, structure, (long) key.length + value.length);
         bytes(key);
         bytes(value);
+        end();
+        return this;
+    }
+
+    /**
+     * Sets a value that is there until a time, where records may expire.
+     *
+     * @param structure where, of the same database
+     * @param key which
+     * @param value what
+     * @param time until when; null or {@link Instant#MAX}: for ever
+     * @return this
+     */
+    public WriteBatch putUntil(Structure structure, byte[] key, byte[] value, Instant time) {
+        begin(PUT_UNTIL, structure, (long) key.length + value.length + Long.BYTES);
+        bytes(key);
+        bytes(value);
+        long millis = Records.millis(time);
+        Window.setInt(bytes, length, (int) millis);
+        Window.setInt(bytes, length + 4, (int) (millis >> 32));
+        length += Long.BYTES;
         end();
         return this;
     }

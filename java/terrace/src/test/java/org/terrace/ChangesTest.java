@@ -10,6 +10,7 @@ import static org.terrace.Folder.b;
 import static org.terrace.Folder.s;
 
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -112,6 +113,65 @@ class ChangesTest {
         assertEquals(TerraceException.Kind.CLOSED, thrown[0].kind());
         changes.close();
         changes.close();
+    }
+
+    @Test
+    void recordsAreThereUntilTheirTime() {
+        Instant late = Instant.parse("2200-01-01T00:00:00Z");
+        Hash sessions = db.hash("sessions", StructureOptions.defaults().expiring());
+        try (Changes changes = db.changes()) {
+            sessions.putUntil(b("a"), b("1"), late);
+            assertEquals(late, changes.next().changes().get(0).time());
+        }
+        assertEquals(late, sessions.expires(b("a")));
+        assertEquals("1", s(sessions.get(b("a"))));
+        assertTrue(sessions.expireIn(b("a"), null));
+        assertEquals(Instant.MAX, sessions.expires(b("a")));
+        assertTrue(sessions.expireAt(b("a"), Instant.EPOCH));
+        assertNull(sessions.expires(b("a")));
+        assertNull(sessions.get(b("a")));
+        assertFalse(sessions.expireIn(b("a"), Duration.ofDays(1)));
+        sessions.putFor(b("b"), b("2"), Duration.ofDays(1));
+        try (WriteBatch batch = db.batch()) {
+            db.write(batch.putUntil(sessions, b("c"), b("3"), late).putUntil(sessions, b("b"), b("3"), Instant.EPOCH)
+                .putUntil(sessions, b("d"), b("4"), null));
+        }
+        assertNull(sessions.get(b("b")));
+        assertEquals(late, sessions.expires(b("c")));
+        assertEquals(Instant.MAX, sessions.expires(b("d")));
+        Tree plain = db.tree("plain");
+        assertEquals(TerraceException.Kind.INVALID,
+            assertThrows(TerraceException.class, () -> plain.putFor(b("a"), b("1"), Duration.ofDays(1))).kind());
+        db.close();
+        db = Terrace.open(folder.db(), options);
+        assertEquals(late, db.hash("sessions").expires(b("c")));
+    }
+
+    @Test
+    void whatHasExpiredIsSeenByNobody() throws InterruptedException {
+        for (Structure structure : List.of(db.tree("tree", StructureOptions.defaults().expiring()),
+                db.lsm("lsm", StructureOptions.defaults().expiring()))) {
+            structure.put(b("a"), b("1"));
+            structure.putFor(b("b"), b("2"), Duration.ofMillis(20));
+            structure.putFor(b("c"), b("3"), Duration.ofSeconds(Long.MAX_VALUE));
+            structure.putUntil(b("d"), b("4"), Instant.MIN);
+            while (structure.expires(b("b")) != null) {
+                Thread.sleep(1);
+            }
+            for (Cursor cursor : List.of(structure.all(), ((OrderedRecords) structure).rangeDescending(null, null))) {
+                try (cursor) {
+                    StringBuilder keys = new StringBuilder();
+                    while (cursor.next()) {
+                        keys.append(s(cursor.key()));
+                    }
+                    assertTrue(List.of("ac", "ca").contains(keys.toString()), keys.toString());
+                }
+            }
+            assertNull(structure.getAll(List.of(b("b"))).get(0));
+            assertFalse(((OrderedRecords) structure).asMap().containsKey(b("b")));
+            assertTrue(structure.insert(b("b"), b("5")));
+            assertEquals(Instant.MAX, structure.expires(b("b")));
+        }
     }
 
     @Test

@@ -65,7 +65,7 @@ class KeyValueRecords extends Store implements KeyValueStore<Bytes, byte[]> {
 
     @Override
     void restore(byte[] key, byte[] value) {
-        restored(part.put(Bytes.wrap(key), value));
+        restored(part, key, value);
     }
 
     // ---- writing

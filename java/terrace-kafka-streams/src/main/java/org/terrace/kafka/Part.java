@@ -49,6 +49,18 @@ final class Part {
         return now.length - (before == null ? -(key.get().length + ENTRY_BYTES) : before.length);
     }
 
+    /** A record of the changelog, into a batch; what may wait of it is older. */
+    void restore(Database db, WriteBatch batch, byte[] key, byte[] value) {
+        if (!staged.isEmpty()) {
+            staged.remove(Bytes.wrap(key));
+        }
+        if (value == null) {
+            batch.delete(made(db), key);
+        } else {
+            batch.put(made(db), key, value);
+        }
+    }
+
     boolean isStaged() {
         return !staged.isEmpty();
     }

@@ -82,7 +82,7 @@ class SessionRecords extends Store implements SessionStore<Bytes, byte[]> {
     @Override
     void restore(byte[] key, byte[] value) {
         if (key.length >= SUFFIX && segments.sees(end(key))) {
-            restored(segments.part(end(key)).put(Bytes.wrap(key), value));
+            restored(segments.part(end(key)), key, value);
         }
     }
 

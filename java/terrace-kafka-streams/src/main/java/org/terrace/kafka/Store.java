@@ -39,7 +39,7 @@ abstract class Store implements StateStore {
     private static final SecureRandom RANDOM = new SecureRandom();
     /** Of pages of 16 KiB. */
     private static final int LONGEST_KEY = 4096;
-    /** Bytes of a batch while a store is restored: what neither side has to gather long. */
+    /** Bytes of a batch while a store is restored. */
     private static final int RESTORED_AT_ONCE = 1 << 20;
 
     private final String name;
@@ -76,7 +76,7 @@ abstract class Store implements StateStore {
     /** All parts, those without waiting records included. */
     abstract Collection<Part> parts();
 
-    /** A record of the changelog, into a batch or to what waits. */
+    /** A record of the changelog: what has not expired is {@link #restored}. */
     abstract void restore(byte[] key, byte[] value);
 
     /** The greatest time that was seen, or -1. */
@@ -323,7 +323,6 @@ abstract class Store implements StateStore {
         long began = System.nanoTime();
         Committed now = new Committed(committed.token, committed.token2, took, dirty, streamTime(), offsets, Committed.of(position));
         try {
-            batch.clear();
             for (Part part : parts()) {
                 if (part.isStaged()) {
                     part.encode(engine.db, batch);
@@ -337,6 +336,8 @@ abstract class Store implements StateStore {
             engine.db.write(batch, Durability.BUFFERED);
         } catch (TerraceException e) {
             throw failed("committing", e);
+        } finally {
+            batch.clear();
         }
         committed = now;
         for (Part part : parts()) {
@@ -381,12 +382,17 @@ abstract class Store implements StateStore {
                 if (record.key != null) {
                     restore(record.key, record.value);
                 }
-                if (staged > Math.min(RESTORED_AT_ONCE, stagedMost)) {
+                if (batch.bytes() > RESTORED_AT_ONCE) {
                     writeRestored();
                 }
             }
+            if (batch.size() > 0) {
+                writeRestored();
+            }
         } catch (TerraceException e) {
             throw failed("restoring", e);
+        } finally {
+            batch.clear();
         }
     }
 
@@ -395,8 +401,9 @@ abstract class Store implements StateStore {
         write(committed.offsets);
     }
 
-    final void restored(long moreBytes) {
-        staged += moreBytes;
+    /** A record as it is in a part: it does not wait, for it is committed. */
+    final void restored(Part part, byte[] key, byte[] value) {
+        part.restore(engine.db, batch, key, value);
     }
 
     // ---- queries

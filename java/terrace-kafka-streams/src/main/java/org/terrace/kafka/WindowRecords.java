@@ -88,7 +88,7 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
             byte[] stored = keys.stored(key);
             long start = keys.start(stored);
             if (segments.sees(start)) {
-                restored(segments.part(start).put(Bytes.wrap(stored), value));
+                restored(segments.part(start), stored, value);
             }
         }
     }

@@ -278,6 +278,21 @@ class CommitTest {
     }
 
     @Test
+    void whatIsRestoredIsNewerThanWhatWaits() {
+        store.put(k("a"), b("old"));
+        store.put(k("b"), b("waits"));
+        store.put(k("c"), b("old"));
+        context.restore(List.of(KeyValue.pair(b("a"), b("new")), KeyValue.pair(b("c"), null)));
+        for (int round = 0; round < 2; round++) {
+            assertEquals("new", s(store.get(k("a"))));
+            assertEquals("waits", s(store.get(k("b"))));
+            assertNull(store.get(k("c")));
+            store.commit(at(3));
+            reopen();
+        }
+    }
+
+    @Test
     void iteratorsSeeWhatWaitsAndWhatWasCommitted() {
         for (String key : List.of("a", "b", "c", "e")) {
             store.put(k(key), b("1"));
