@@ -184,7 +184,7 @@ fn ranges_go_at_once_as_from_a_model() {
             let mut disk = SimDisk::new(seed);
             let options = TreeOptions::new().tiers(tiers).logged(logged);
             let mut db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
-            let mut tree = db.tree_with("t", options.clone()).unwrap();
+            let mut tree = db.tree_with("t", options).unwrap();
             let mut records = Records::new();
             let mut kept = Vec::new();
             for round in 0..12 {
@@ -210,7 +210,7 @@ fn ranges_go_at_once_as_from_a_model() {
                         db.close().unwrap();
                         disk = disk.restart(seed + round);
                         db = Database::open_on(disk.shared(), tiny(seed + round)).unwrap();
-                        tree = db.tree_with("t", options.clone()).unwrap();
+                        tree = db.tree_with("t", options).unwrap();
                     }
                     _ => {}
                 }
