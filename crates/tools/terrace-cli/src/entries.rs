@@ -170,6 +170,12 @@ fn delete_range(args: &DeleteArgs) -> Result<ExitCode> {
         to: bytes(&args.to)?,
         reverse: false,
     };
+    // What a shell makes of a variable that is not set.
+    let all = keys.prefix.as_deref() == Some(&b""[..])
+        || keys.to.is_none() && keys.from.as_deref() == Some(&b""[..]);
+    if all {
+        bail!("this would remove everything: `terrace drop` removes a whole structure");
+    }
     let db = Db::open_existing(&args.open, args.json)?;
     let tree = db.tree(args.structure.structure.as_deref())?;
     let removed = match args.atomic {

@@ -80,7 +80,8 @@ pub fn of_arguments(error: &clap::Error) -> Option<String> {
         return None;
     };
     // Of a command of commands clap knows better.
-    if std::env::args().nth(1).as_ref() != Some(word) {
+    let first = std::env::args_os().nth(1);
+    if first.is_none_or(|first| first.to_string_lossy() != *word) {
         return None;
     }
     let meant = match command_for(word) {
