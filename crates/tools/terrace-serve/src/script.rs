@@ -352,7 +352,7 @@ pub fn redis_of(lua: &Lua) -> mlua::Result<Table> {
 #[derive(Clone)]
 pub struct Limit {
     by: Option<Instant>,
-    /// Whether the server stops, which ends one that has no other end.
+    /// Whether the server stops, which ends it.
     stops: Rc<dyn Fn() -> bool>,
     over: Rc<Cell<bool>>,
 }
@@ -373,10 +373,8 @@ impl Limit {
     }
 
     fn is_over(&self) -> bool {
-        let over = match self.by {
-            Some(by) => Instant::now() > by,
-            None => (self.stops)(),
-        };
+        // A stop waits for no script: one that is ended leaves nothing.
+        let over = self.by.is_some_and(|by| Instant::now() > by) || (self.stops)();
         self.over.set(self.over.get() || over);
         over
     }

@@ -119,8 +119,11 @@ pub fn publish(c: &mut Call) -> Run {
     let (channel, text) = (c.args.at(1), c.args.at(2));
     let heard = match c.session.in_exec && !planted(Fault::SaidTwice) {
         true => {
-            c.work.publish(channel, text);
-            c.host.channels.would_hear(channel)
+            let heard = c.host.channels.would_hear(channel);
+            if heard > 0 {
+                c.work.publish(channel, text);
+            }
+            heard
         }
         false => tell(c.host, channel, text),
     };

@@ -160,6 +160,11 @@ impl Dispatcher {
             bytes.extend_from_slice(word);
             spans.push((from, bytes.len() as u32));
         }
+        if work.keeps_too_much() {
+            line.out
+                .error("ERR the script changes and publishes more than fits the memory: divide it");
+            return Ok(());
+        }
         let args = Args::new(&bytes, &spans);
         let Some(i) = self.table.find(args.at(0)) else {
             line.out

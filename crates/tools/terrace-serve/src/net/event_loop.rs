@@ -564,7 +564,10 @@ impl EventLoop {
                         }
                         return;
                     }
-                    if host.parked.load(Ordering::Relaxed) > host.most_parked() {
+                    let all = host.buffered.load(Ordering::Relaxed);
+                    let all = all.saturating_add_signed(self.counts.buffered);
+                    let has_some = line.buffered() > 0 || all > host.options.max_buffers;
+                    if has_some && host.parked.load(Ordering::Relaxed) > host.most_parked() {
                         // What comes now would only lie there; it waits where the client's system has it.
                         if !std::mem::replace(&mut peer.returns, true) {
                             self.later.push(id);
@@ -621,7 +624,9 @@ impl EventLoop {
 
     /// Counts the bytes of a client's buffers. False if there were too many, and it was sent away.
     fn count(&mut self, id: u64) -> bool {
-        let (host, peers) = (&self.dispatcher.host, self.peers.len());
+        // All loops have about as many.
+        let host = &self.dispatcher.host;
+        let peers = self.peers.len() * host.mail.len();
         let Some(peer) = self.peers.get_mut(&id) else {
             return false;
         };

@@ -57,7 +57,8 @@ impl Work {
     }
 
     pub(super) fn set_element(&mut self, key: Vec<u8>, value: Staged) {
-        self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+        let bytes = key.len() + value.as_ref().map_or(0, Vec::len);
+        (self.bytes, self.kept) = (self.bytes + bytes, self.kept + bytes);
         if self.fresh {
             self.elements.insert(key, value);
             return;

@@ -26,6 +26,9 @@ use crate::stop::{Run, Stop};
 const MANY: usize = 8192;
 /// The part of the memory at which it does so too: a batch has to fit.
 const PART: u64 = 32;
+/// The part of the memory that a script's changes, what they replaced and its messages may take.
+#[cfg(feature = "lua")]
+const PART_OF_SCRIPTS: u64 = 8;
 
 /// What happens to a key, as subscribers of keyspace events are told.
 #[derive(Clone, Debug)]
@@ -94,6 +97,10 @@ pub struct Work {
     fresh: bool,
     /// Whether the undo of the commands before is kept.
     keeps_undo: bool,
+    /// Bytes that a script's commands have changed or published, about, however often the same.
+    kept: usize,
+    /// Whether a part of what such commands did is written, and cannot be taken back.
+    undo_lost: bool,
     held: Vec<u16>,
     is_held: Vec<bool>,
     events: Vec<Event>,
@@ -142,6 +149,8 @@ impl Work {
             undo_from: 0,
             fresh: true,
             keeps_undo: false,
+            kept: 0,
+            undo_lost: false,
             held: Vec::new(),
             is_held: vec![false; STRIPES],
             events: Vec::new(),
@@ -335,9 +344,17 @@ impl Work {
     pub fn end_several(&mut self, mark: &Mark, stays: bool) {
         self.keeps_undo = mark.kept;
         if !stays {
-            self.undo_until(mark.undo, mark.said);
+            // What a flush has left behind it is all that can be taken back.
+            let from = if self.undo_lost { 0 } else { mark.undo };
+            self.undo_until(from, mark.said);
         }
         self.settle();
+    }
+
+    /// Whether a script has changed and said so much that it has to end.
+    #[cfg(feature = "lua")]
+    pub fn keeps_too_much(&self) -> bool {
+        self.kept as u64 > self.store.memory / PART_OF_SCRIPTS
     }
 
     /// How many changes are to be written.
@@ -383,7 +400,7 @@ impl Work {
     pub fn forget(&mut self) {
         self.heads.clear();
         self.elements.clear();
-        self.bytes = 0;
+        (self.bytes, self.kept, self.undo_lost) = (0, 0, false);
         self.undo.clear();
         (self.undo_from, self.fresh) = (0, !self.keeps_undo);
         self.events.clear();
@@ -470,12 +487,17 @@ impl Work {
         self.heads.clear();
         self.elements.clear();
         self.bytes = 0;
+        if self.keeps_undo {
+            self.undo.clear();
+            self.undo_lost = true;
+        }
         self.settle();
         Ok(())
     }
 
     /// Publishes a message, once what was done with it is written.
     pub fn publish(&mut self, channel: &[u8], text: &[u8]) {
+        self.kept += channel.len() + text.len();
         self.messages.push((channel.to_vec(), text.to_vec()));
     }
 
