@@ -83,6 +83,8 @@ pub enum Fault {
     LogGivenUpAtStep,
     /// An error of a commit is passed on although what was read has changed.
     ErrorOfNow,
+    /// An error of a commit is passed on if what was read is so again, whatever it was when the error was found.
+    ErrorOfBetween,
     /// Of very many records that were read the later ones are not watched.
     KeyUnwatched,
     /// A transaction that was often too late does not take its turn.
@@ -141,7 +143,7 @@ impl Fault {
     ];
 
     /// Those of transactions.
-    pub const OF_TRANSACTIONS: [Fault; 15] = [
+    pub const OF_TRANSACTIONS: [Fault; 16] = [
         Fault::BatchUnwatched,
         Fault::OwnLockRefused,
         Fault::UnlockedRead,
@@ -153,6 +155,7 @@ impl Fault {
         Fault::ValidatedEarly,
         Fault::KeptUnvalidated,
         Fault::ErrorOfNow,
+        Fault::ErrorOfBetween,
         Fault::KeyUnwatched,
         Fault::TurnIgnored,
         Fault::HeadUnheld,

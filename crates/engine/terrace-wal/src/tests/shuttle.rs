@@ -183,7 +183,10 @@ fn commit_beside_checkpoint(fault: Fault) {
 #[test]
 fn a_sync_that_fails_for_another_is_not_taken_for_done() {
     shuttle::check_random(|| commit_beside_checkpoint(Fault::None), SCHEDULES);
-    let planted =
-        || shuttle::check_random(|| commit_beside_checkpoint(Fault::SyncsAtOnce), SCHEDULES);
+    // In the same orders each time: what they find they find again.
+    let planted = || {
+        let check = || commit_beside_checkpoint(Fault::SyncsAtOnce);
+        shuttle::check_random_with_seed(check, 1, SCHEDULES);
+    };
     assert!(std::panic::catch_unwind(planted).is_err());
 }

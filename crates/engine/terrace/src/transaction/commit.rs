@@ -6,8 +6,9 @@
 //! a range that somebody has written in, is a conflict. What changes rows with indexes and was disturbed too
 //! often closes the tables to others for a round: nothing that it rests on there can move on then.
 //!
-//! An error says something of the state of now: a merge does not fit, two rows have one key, a batch is too
-//! large. If what was read has changed meanwhile, no order of transactions explains it, so it is a conflict.
+//! An error says something of the instant at which it was found: a merge does not fit, two rows have one key, a
+//! batch is too large. If what was read was not so at that instant, no order of transactions explains it. So it is a
+//! conflict where that has changed, and where it was another value only in between, the round is made again.
 
 use std::sync::Arc;
 
@@ -167,7 +168,27 @@ impl Transaction {
             Ok(Round::Written(appended)) => Ok(Done::Written(appended)),
             Ok(Round::Changed | Round::NotAsFound) => Ok(Done::Disturbed),
             Ok(Round::Claimed(claim)) => Ok(Done::Claimed(claim)),
-            Err(e) => self.unless_changed(core, e).map(|()| Done::Conflict),
+            Err(e) => self.failed(core, e),
+        }
+    }
+
+    /// What becomes of an error of a round. One that the data give is passed on only if nothing that was read has
+    /// moved on since it was looked at before the round: what is the same again may have been another value when the
+    /// error was found.
+    fn failed(&mut self, core: &Core, e: Error) -> Result<Done> {
+        let of_data = matches!(
+            e,
+            Error::Invalid { .. }
+                | Error::Duplicate { .. }
+                | Error::KeyTooLong { .. }
+                | Error::ValueTooLong { .. }
+        );
+        let stood = self.reads.stands(&|_| false)
+            || planted(Fault::ErrorOfBetween)
+            || planted(Fault::ErrorOfNow);
+        match self.unless_changed(core, e) {
+            Err(_) if of_data && !stood => Ok(Done::Disturbed),
+            ended => ended.map(|()| Done::Conflict),
         }
     }
 

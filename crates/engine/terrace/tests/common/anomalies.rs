@@ -165,6 +165,54 @@ pub fn errors_of_what_was_never_together_are_conflicts() {
     assert!(matches!(second.commit(), Err(Error::Invalid { .. })));
 }
 
+/// The same, and what was read is as it was again when the commit looks: the error is of a state that the transaction
+/// has not read, and it goes through.
+pub fn errors_of_what_was_so_in_between_are_none() {
+    let (db, tree, hook) = out_of_memory();
+    let options = MapOptions::new().tiers(Tiers::One);
+    let hot = db.create_tree("hot", options).unwrap();
+    let write = |db: &Database, hot: &Tree, open: u64| {
+        let mut batch = db.batch();
+        batch
+            .put(hot, "open", open.to_string())
+            .put(hot, "stock", encode::u64(open));
+        db.write(batch, terrace::Durability::Buffered).unwrap();
+    };
+    write(&db, &hot, 1);
+    let slot = terrace::fault::lock_of(&hot, b"open");
+    assert_ne!(slot, terrace::fault::lock_of(&hot, b"stock"));
+    let mut first = db.begin(TransactionOptions::new());
+    assert_eq!(first.get(&hot, "open").unwrap().as_deref(), Some(&b"1"[..]));
+    first.put(&hot, "open", "0").unwrap();
+    // The page of this one has to be read, which happens within the commit.
+    let kept = Merge::SetIfAbsent(b"x".to_vec());
+    first.merge(&tree, 100u32.to_be_bytes(), kept).unwrap();
+    first.merge(&hot, "stock", Merge::AddUnsigned(-1)).unwrap();
+    let (of, on) = (db.clone(), hot.clone());
+    let locks = terrace::fault::shared_locks(&db);
+    let shared = locks.clone();
+    let sold = move || {
+        write(&of, &on, 0);
+        // Who looks at it again waits, and finds what comes meanwhile.
+        std::mem::forget(shared.lock(slot));
+    };
+    assert!(hook.set(Box::new(sold)).is_ok());
+    let came_back = Rc::new(RefCell::new(false));
+    let (seen, of, on) = (came_back.clone(), db.clone(), hot.clone());
+    terrace_tier::fault::hook(Some(Box::new(move |point| {
+        if point == terrace_tier::fault::Point::Waiting && !seen.replace(true) {
+            locks.release_abandoned(slot);
+            write(&of, &on, 1);
+        }
+    })));
+    let done = first.commit();
+    terrace_tier::fault::hook(None);
+    assert!(*came_back.borrow(), "nobody looked again: {done:?}");
+    done.unwrap();
+    let found = hot.get_many(&["open", "stock"]).unwrap();
+    assert_eq!(found, [Some(b"0".to_vec()), Some(encode::u64(0).to_vec())]);
+}
+
 /// A write of the same value, or of another record that shares the lock, and a record that moves between the
 /// tiers, are no conflicts.
 pub fn others_do_not_disturb() {
@@ -500,7 +548,7 @@ pub fn savepoints() {
 }
 
 /// All of them.
-pub const ALL: [(&str, fn()); 17] = [
+pub const ALL: [(&str, fn()); 18] = [
     ("lost update", lost_update),
     ("write skew", write_skew),
     ("phantom", phantom),
@@ -509,6 +557,10 @@ pub const ALL: [(&str, fn()); 17] = [
     (
         "errors of what was never together",
         errors_of_what_was_never_together_are_conflicts,
+    ),
+    (
+        "errors of what was so in between",
+        errors_of_what_was_so_in_between_are_none,
     ),
     ("others do not disturb", others_do_not_disturb),
     ("reads what it writes", reads_what_it_writes),
