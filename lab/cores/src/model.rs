@@ -5,7 +5,7 @@
 //! What it leaves out: who waits and spins takes the line from who works, memory bandwidth, the kernel. So it is
 //! the bound from above that the counts give, and says where an operation bends first.
 
-use crate::count::{Count, name};
+use crate::count::Count;
 
 /// Nanoseconds that a line takes from one core to another of the same socket: public measurements of cores with
 /// 8 to 64 of them find 30 to 110, most pairs 50 to 80.
@@ -88,7 +88,7 @@ pub fn print(counts: &[Count], transfer: f64) {
         print!(
             "{:8} {:12}",
             format!("{:?}", count.structure).to_lowercase(),
-            name(count.operation)
+            count.operation.name()
         );
         for cores in CORES {
             print!(" {:6.1}", rates[cores - 1] / rates[0]);

@@ -43,6 +43,14 @@ pub enum Operation {
     SyncedPut,
 }
 
+impl Operation {
+    /// Its word on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 /// Bytes of a value.
 const VALUE: usize = 100;
 

@@ -11,7 +11,6 @@ use clap::ValueEnum;
 use crossbeam_skiplist::SkipMap;
 use serde::Serialize;
 
-use crate::count::name;
 use crate::operation::{Operation, Scratch, Store, Structure, key};
 
 /// Shards of the map that is compared with: more than any number of threads that is likely.
@@ -64,7 +63,7 @@ pub fn run(threads: &[usize], seconds: f64, records: u64, folder: &Path, json: b
         for operation in Operation::value_variants() {
             if Store::knows(*structure, *operation) {
                 let call = |i, scratch: &mut Scratch| store.call(*operation, i, scratch);
-                all(&what, &name(*operation), &call)?;
+                all(&what, &operation.name(), &call)?;
             }
         }
         store.close()?;

@@ -3,8 +3,6 @@
 use terrace_access::{Attempt, Cut, Cuts, Door};
 use terrace_base::PageId;
 
-use crate::structure::Roots;
-
 /// See the module's text. It holds the latches of all pages that are changed; dropped, it leaves all as it was.
 pub struct Severed<'d> {
     hot: Option<Box<dyn Cut + 'd>>,
@@ -36,9 +34,10 @@ impl<'d> Severed<'d> {
     }
 
     /// Where what is taken out begins, if pages or large values are left over: a structure of the same kind.
-    pub fn roots(&self) -> Option<Roots> {
-        let hot: Option<PageId> = self.hot.as_ref().and_then(|hot| hot.part());
-        self.cold.part().map(|cold| Roots { hot, cold })
+    /// Those of the hot tier, if it has any, and of the cold one.
+    pub fn roots(&self) -> Option<(Option<PageId>, PageId)> {
+        let hot = self.hot.as_ref().and_then(|hot| hot.part());
+        self.cold.part().map(|cold| (hot, cold))
     }
 
     /// Takes it out.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
+use std::ops::Bound;
 
 use terrace::{
     Batch, Change, ChangesOptions, Commit, Database, Error, Options, Place, Result, Tree, encode,
@@ -66,6 +67,13 @@ impl SearchIndex {
                     self.note(&mut batch, key, value)?;
                 }
                 Change::Delete { key, .. } if seen.insert(key) => self.forget(&mut batch, key)?,
+                Change::DeleteRange { low, high, .. } => {
+                    let low = Bound::Included(low);
+                    let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+                    for entry in self.notes.range::<&[u8]>((low, high))? {
+                        self.forget(&mut batch, &entry?.0)?;
+                    }
+                }
                 _ => {}
             }
         }

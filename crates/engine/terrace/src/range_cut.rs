@@ -100,6 +100,8 @@ impl Core {
         let reservation = open.spec.logged.then(|| self.log.reserve_urgent(bytes));
         let mut reservation = reservation.transpose().map_err(|e| self.failed(e))?;
         let mut appended = None;
+        // A long step is waited for while others go on.
+        drop(self.tiers.hold_background());
         let removed = {
             // In this order: who verifies has a pause, and waits for the threads in the background to end.
             let _nobody_calls = self.passes.pause()?;
@@ -158,7 +160,7 @@ impl Tree {
     /// between gets what was read before.
     ///
     /// O(height) pages are read and written, however long the range is; the pages of what was removed are given back
-    /// in the background. While it is done, a millisecond or so and what it takes others to end what they are at, nobody
+    /// in the background. While it is done, some milliseconds and what it takes others to end what they are at, nobody
     /// else is at work in the database: for a few records [`Tree::remove_range`] or a batch is the better
     /// choice. Not for LSM-trees; nor for hash tables and tables, for which see
     /// [`Table::remove_range`](crate::Table::remove_range).

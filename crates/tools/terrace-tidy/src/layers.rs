@@ -67,7 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("terrace-pm-bench", &["terrace-base", "terrace-pm"]),
     ("terrace-mem-bench", &["terrace-mem", "terrace-place-bench"]),
     ("oltp", &["terrace", "terrace-bench"]),
-    ("terrace-cores", &["terrace"]),
+    ("cores", &["terrace"]),
     ("terrace-papers", &[]),
     ("peers", &["terrace-bench", "terrace-papers"]),
     ("terrace-place", &[]),

@@ -17,9 +17,6 @@ use sites::Sites;
 pub use subject::subject;
 use trace::Run;
 
-/// Bytes of a line.
-const LINE: u64 = 64;
-
 /// What one operation shares, as means over the operations that were counted.
 #[derive(Serialize, Deserialize)]
 pub struct Count {
@@ -286,7 +283,7 @@ pub fn print(counts: &[Count]) {
         println!(
             "{:8} {:12} {:8.0} {:12.0} {:6.2} {:7.2} {:6.2} {:14.2} {:12.2}",
             format!("{:?}", count.structure).to_lowercase(),
-            name(count.operation),
+            count.operation.name(),
             count.alone_ns,
             count.instructions,
             count.calls,
@@ -298,7 +295,7 @@ pub fn print(counts: &[Count]) {
     }
     println!("\nlines: those that operations of another thread, on other records, touch or write");
     for count in counts {
-        println!("\n{:?}, {}", count.structure, name(count.operation));
+        println!("\n{:?}, {}", count.structure, count.operation.name());
         for site in &count.by {
             let what = if site.written { "writes" } else { "reads" };
             println!("  {:5.2} {what:6} {}", site.lines, site.place);
@@ -310,11 +307,4 @@ pub fn print(counts: &[Count]) {
             );
         }
     }
-}
-
-/// The word for `operation` on the command line.
-pub fn name(operation: Operation) -> String {
-    operation
-        .to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -17,8 +17,10 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::{LINE, name};
 use crate::operation::{Operation, Structure};
+
+/// Bytes of a line.
+const LINE: u64 = 64;
 
 /// Operations of each thread that are stepped through.
 const OPERATIONS: usize = 8;
@@ -91,7 +93,7 @@ fn traced(
 ) -> Result<(f64, [Vec<Run>; 2])> {
     let structure = format!("{structure:?}").to_lowercase();
     let mut child = Command::new(program)
-        .args(["subject", &structure, &name(operation)])
+        .args(["subject", &structure, &operation.name()])
         .arg(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

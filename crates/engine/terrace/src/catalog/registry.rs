@@ -382,11 +382,11 @@ impl Registry {
             if cut.is_empty() {
                 return Ok((RangeRemoved::Nothing, None));
             }
-            let entry = cut.roots().map(|roots| Entry {
+            let entry = cut.roots().map(|(hot, cold)| Entry {
                 id: part,
                 spec: open.spec,
                 name: open.name(),
-                roots,
+                roots: Roots { hot, cold },
                 dropping: true,
                 unfinished: false,
                 index: None,

@@ -13,7 +13,7 @@ use terrace_base::{Error, Result, StructureId, checksum};
 use terrace_tier::Change;
 
 use crate::catalog::opened::{NewStructure, Open};
-use crate::catalog::registry::Registry;
+use crate::catalog::registry::{RangeRemoved, Registry};
 use crate::effects::{Effect, Effects};
 use crate::planted::{Fault, planted};
 
@@ -357,8 +357,15 @@ impl Applier<'_> {
                 let _still = self.registry.hold_background();
                 let (structure, range) = (&open.structure, (low, high));
                 structure.prefault_cut(low, high)?;
-                let removed = self.registry.delete_range(&open, range, part, &mut |_| ());
-                removed.map(drop)
+                let removed = self
+                    .registry
+                    .delete_range(&open, range, part, &mut |_| ())?;
+                // At once, as it was: parts of a long log would take memory and frames from what is replayed
+                // behind them. What does not work now is done after the opening.
+                if removed == RangeRemoved::WithPart {
+                    while let Ok(true) = self.registry.clear_step(part) {}
+                }
+                Ok(())
             }
             // Then there were few records. Where pages are divided otherwise by now there may be none for whole pages.
             None => {
