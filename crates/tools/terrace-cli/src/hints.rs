@@ -164,13 +164,18 @@ pub fn of_error(error: &anyhow::Error, folder: &Path) -> Option<String> {
 
 /// The process that has locked a folder, as the kernel tells it.
 fn holder(folder: &Path) -> Option<String> {
-    let inode = fs::metadata(folder.join("LOCK")).ok()?.ino().to_string();
+    let file = fs::metadata(folder.join("LOCK")).ok()?;
+    let device = file.dev();
+    let (major, minor) = (
+        (device >> 8) & 0xFFF | (device >> 32) & !0xFFF,
+        device & 0xFF | (device >> 12) & !0xFF,
+    );
+    let locked = format!("{major:02x}:{minor:02x}:{}", file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| {
         // 1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF
         let parts: Vec<&str> = line.split_whitespace().collect();
-        let file = parts.get(5)?.rsplit(':').next()?;
-        (file == inode).then(|| parts[4].to_owned())
+        (*parts.get(5)? == locked).then(|| parts[4].to_owned())
     })?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("process {pid} ({})", name.trim()))
