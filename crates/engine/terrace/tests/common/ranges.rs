@@ -87,11 +87,6 @@ pub fn what_was_confirmed_stays_removed() {
         let mut changes = db.changes(ChangesOptions::new()).unwrap();
         tree.delete_range_with(key(100)..key(2900), Durability::Sync)
             .unwrap();
-        let found = disk.crash(7);
-        let again = Database::open_on(found.shared(), tiny(2)).unwrap();
-        let left = again.tree("t").unwrap();
-        assert_eq!(left.iter().unwrap().count(), 200, "{tiers:?}");
-        assert!(again.verify().unwrap().is_clean());
         let commit = changes.next().unwrap().unwrap();
         let told: Vec<_> = commit.changes().collect();
         let [
@@ -106,6 +101,11 @@ pub fn what_was_confirmed_stays_removed() {
         };
         assert_eq!(structure.name.as_deref(), Some("t"));
         assert_eq!((*low, *high), (&key(100)[..], Some(&key(2900)[..])));
+        let found = disk.crash(7);
+        let again = Database::open_on(found.shared(), tiny(2)).unwrap();
+        let left = again.tree("t").unwrap();
+        assert_eq!(left.iter().unwrap().count(), 200, "{tiers:?}");
+        assert!(again.verify().unwrap().is_clean());
     }
 }
 

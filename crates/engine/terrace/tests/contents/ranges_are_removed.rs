@@ -183,7 +183,9 @@ fn ranges_go_at_once_as_from_a_model() {
             let mut rng = Rng::new(seed);
             let mut disk = SimDisk::new(seed);
             let options = TreeOptions::new().tiers(tiers).logged(logged);
-            let mut db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+            // A snapshot of all of it has to fit.
+            let memory = |seed| tiny(seed).memory(2 << 20);
+            let mut db = Database::open_on(disk.shared(), memory(seed)).unwrap();
             let mut tree = db.tree_with("t", options).unwrap();
             let mut records = Records::new();
             let mut kept = Vec::new();
@@ -209,7 +211,7 @@ fn ranges_go_at_once_as_from_a_model() {
                         drop(tree);
                         db.close().unwrap();
                         disk = disk.restart(seed + round);
-                        db = Database::open_on(disk.shared(), tiny(seed + round)).unwrap();
+                        db = Database::open_on(disk.shared(), memory(seed + round)).unwrap();
                         tree = db.tree_with("t", options).unwrap();
                     }
                     _ => {}
