@@ -104,6 +104,12 @@ impl Log {
         (id, place)
     }
 
+    /// Whether anybody reads, or may come to read, what lies before a cut.
+    pub fn is_kept(&self) -> bool {
+        let state = self.state.lock();
+        !state.holds.held.is_empty() || state.holds.retained > 0
+    }
+
     /// Keeps the segments from this place on, if they are all still there.
     ///
     /// # Errors

@@ -53,6 +53,8 @@ pub enum Fault {
     UnfinishedShown,
     /// The snapshot that changes begin with is taken before the log is held.
     SnapshotBeforeHold,
+    /// A checkpoint is durable before the log is that somebody reads.
+    CheckpointAheadOfFeed,
     /// Following ends without the point that its chain lacks.
     EndsWithoutPoint,
     /// What is archived is said to be in the set, though no point leads to it.
@@ -116,7 +118,8 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 23] = [
+    pub const ANYWHERE: [Fault; 24] = [
+        Fault::CheckpointAheadOfFeed,
         Fault::UnfinishedShown,
         Fault::SnapshotBeforeHold,
         Fault::SyncAsBuffered,

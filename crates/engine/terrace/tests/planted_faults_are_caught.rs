@@ -10,7 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use common::chains::chains;
-use common::changes::{a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown};
+use common::changes::{
+    a_copy_equals_the_database, a_snapshot_begins_where_the_changes_do,
+    what_is_unfinished_is_not_shown,
+};
 use common::clock::clocks;
 use common::expiry_scenarios;
 use common::run::{run, survive};
@@ -270,7 +273,7 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 17] = [
+    let scenarios: [(&str, fn()); 18] = [
         (
             "a snapshot to begin with",
             a_snapshot_begins_where_the_changes_do,
@@ -291,6 +294,8 @@ fn planted_faults_are_caught() {
         ("clocks", clocks),
         ("merged and cut", merged_and_cut),
         ("rows and readers", || rows_and_readers(Tiers::Two, 2000)),
+        // A power cut behind a checkpoint of what no sync had made durable.
+        ("a copy beside it", || a_copy_equals_the_database(8)),
     ];
     for (name, scenario) in scenarios {
         eprintln!("no fault: {name}");

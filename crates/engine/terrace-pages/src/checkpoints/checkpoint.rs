@@ -91,10 +91,11 @@ impl PageStore {
         pace: Pace,
         at_cut: &mut dyn FnMut() -> CutInfo,
     ) -> Result<CheckpointReport> {
-        self.checkpoint_then(pace, at_cut, &mut |_| Ok(()))
+        self.checkpoint_then(pace, at_cut, &mut || Ok(()), &mut |_| Ok(()))
     }
 
-    /// As [`PageStore::checkpoint`]; calls `durable_now` with the generation as soon as the
+    /// As [`PageStore::checkpoint`]; calls `durable_soon` when all is written but the superblock, and gives it up
+    /// for an error of that; calls `durable_now` with the generation as soon as the
     /// superblock is durable, and before any slot of the older image is given out again: whoever
     /// can refuse that older image from now on notes it here.
     ///
@@ -104,6 +105,7 @@ impl PageStore {
         &self,
         pace: Pace,
         at_cut: &mut dyn FnMut() -> CutInfo,
+        durable_soon: &mut dyn FnMut() -> Result<()>,
         durable_now: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<CheckpointReport> {
         self.check_writable()?;
@@ -144,7 +146,8 @@ impl PageStore {
         let prepared = self
             .write_cut(epoch, pace)
             .and_then(|()| self.seal())
-            .and_then(|()| self.write_some_map(&durable, &info, epoch, pages));
+            .and_then(|()| self.write_some_map(&durable, &info, epoch, pages))
+            .and_then(|prepared| durable_soon().map(|()| prepared));
         let (superblock, map_file) = match prepared {
             Ok(prepared) => prepared,
             Err(e) => {

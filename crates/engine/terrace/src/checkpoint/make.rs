@@ -99,13 +99,20 @@ impl Core {
             Speed::Sparing => Pace::Sparing(&pressure),
             Speed::Fast => Pace::Fast,
         };
+        // Who reads the log finds in it all that is durable by this checkpoint.
+        let mut durable_soon = || match self.log.is_kept() && !planted(Fault::CheckpointAheadOfFeed)
+        {
+            true => self.log.sync(),
+            false => Ok(()),
+        };
         // The log notes the generation before slots of the older image are used again, so that it
         // never goes unnoticed when that image is opened after all.
-        let report = self
-            .store
-            .checkpoint_then(pace, &mut at_cut, &mut |generation| {
-                self.log.checkpointed(made()?, generation)
-            })?;
+        let report = self.store.checkpoint_then(
+            pace,
+            &mut at_cut,
+            &mut durable_soon,
+            &mut |generation| self.log.checkpointed(made()?, generation),
+        )?;
         Ok((report, made()?, time.get()))
     }
 
