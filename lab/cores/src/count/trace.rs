@@ -173,20 +173,17 @@ impl Tracer {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let program = program.canonicalize()?;
         let name = program.to_str().context("the program's name is no text")?;
-        let mut code = u64::MAX..0;
+        let (mut begin, mut end) = (u64::MAX, 0);
         for line in maps.lines().filter(|line| line.ends_with(name)) {
             let (range, _) = line.split_once(' ').context("a line of maps")?;
             let (from, to) = range.split_once('-').context("a range of maps")?;
-            code.start = code.start.min(u64::from_str_radix(from, 16)?);
-            code.end = code.end.max(u64::from_str_radix(to, 16)?);
+            begin = begin.min(u64::from_str_radix(from, 16)?);
+            end = end.max(u64::from_str_radix(to, 16)?);
         }
-        ensure!(
-            code.start < code.end,
-            "the program lies nowhere in its process"
-        );
+        ensure!(begin < end, "the program lies nowhere in its process");
         Ok(Tracer {
             memory: File::open(format!("/proc/{pid}/mem"))?,
-            code,
+            code: begin..end,
             decoded: HashMap::new(),
             info: InstructionInfoFactory::new(),
         })

@@ -564,10 +564,7 @@ impl EventLoop {
                         }
                         return;
                     }
-                    let all = host.buffered.load(Ordering::Relaxed);
-                    let all = all.saturating_add_signed(self.counts.buffered);
-                    let has_some = line.buffered() > 0 || all > host.options.max_buffers;
-                    if has_some && host.parked.load(Ordering::Relaxed) > host.most_parked() {
+                    if host.parked.load(Ordering::Relaxed) > host.most_parked() {
                         // What comes now would only lie there; it waits where the client's system has it.
                         if !std::mem::replace(&mut peer.returns, true) {
                             self.later.push(id);
@@ -624,9 +621,7 @@ impl EventLoop {
 
     /// Counts the bytes of a client's buffers. False if there were too many, and it was sent away.
     fn count(&mut self, id: u64) -> bool {
-        // All loops have about as many.
-        let host = &self.dispatcher.host;
-        let peers = self.peers.len() * host.mail.len();
+        let (host, peers) = (&self.dispatcher.host, self.peers.len());
         let Some(peer) = self.peers.get_mut(&id) else {
             return false;
         };
