@@ -564,7 +564,11 @@ impl EventLoop {
                         }
                         return;
                     }
-                    if host.parked.load(Ordering::Relaxed) > host.most_parked() {
+                    // The pool gives back what it has, a part of which is run here: both count while it has any.
+                    let parked = host.parked.load(Ordering::Relaxed);
+                    let all = host.buffered.load(Ordering::Relaxed);
+                    let all = all.saturating_add_signed(self.counts.buffered);
+                    if parked > host.most_parked() || parked > 0 && all > host.most_parked() {
                         // What comes now would only lie there; it waits where the client's system has it.
                         if !std::mem::replace(&mut peer.returns, true) {
                             self.later.push(id);
