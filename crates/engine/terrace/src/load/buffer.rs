@@ -79,6 +79,13 @@ impl Buffer {
         self.next = 0;
     }
 
+    /// The first and the last key of records that were brought in order; there is one at least.
+    pub fn ends(&self) -> (&[u8], &[u8]) {
+        let key =
+            |place: Option<&Place>| place.map_or(&[][..], |p| record_at(&self.bytes, p.at).key);
+        (key(self.places.first()), key(self.places.last()))
+    }
+
     /// The next record.
     pub fn next(&mut self) -> Option<Record<'_>> {
         while self.next < self.places.len() {

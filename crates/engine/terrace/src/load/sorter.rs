@@ -1,8 +1,10 @@
 //! Any number of records in order, in a memory of a given size: sorted in memory as many as fit, and where
 //! there are more, in files, which are merged (Knuth, The Art of Computer Programming 3, 5.4).
 //!
+//! What comes in order needs no merging: a file goes on as long as what is to be written lies behind all of it.
+//!
 //! Invariants: files of a higher level are older than those of a lower one, and within a level later ones are
-//! newer, so that of a key the newest record is known. There are never more files than have two blocks each
+//! newer, so that of a key the newest record is known; the one that may go on is the newest. There are never more files than have two blocks each
 //! in the memory, or very few; where some of them are merged while records come in, half of the memory is
 //! for these, and the files have a block each in the other half.
 
@@ -39,11 +41,28 @@ pub(crate) struct Sorter {
     buffer: Buffer,
     /// The other half of the memory, while nobody writes it.
     spare: Option<Buffer>,
-    writing: Option<JoinHandle<Result<(Run, Buffer)>>>,
+    writing: Option<JoinHandle<Result<Written>>>,
+    /// The newest file, which may go on.
+    open: Option<Open>,
     /// Files by level.
     levels: Vec<Vec<Run>>,
     /// What went wrong where nobody could be told.
     failed: Option<Error>,
+}
+
+/// A file that goes on where what comes next lies behind all of it.
+struct Open {
+    writer: Writer,
+    /// The last key in it.
+    last: Vec<u8>,
+}
+
+/// What came of writing a buffer.
+struct Written {
+    /// The file that was open before, if it did not go on.
+    closed: Option<Run>,
+    open: Open,
+    buffer: Buffer,
 }
 
 /// The records in order.
@@ -75,6 +94,7 @@ impl Sorter {
             buffer: Buffer::default(),
             spare: Some(Buffer::default()),
             writing: None,
+            open: None,
             levels: Vec::new(),
             failed: None,
         }
@@ -133,11 +153,10 @@ impl Sorter {
         let (space, block_bytes) = (self.space.clone(), self.block_bytes());
         let other = self.spare.take().unwrap_or_default();
         let full = std::mem::replace(&mut self.buffer, other);
-        let write = move || write_sorted(&space, block_bytes, full);
+        let open = self.open.take();
+        let write = move || write_sorted(&space, block_bytes, open, full);
         if !self.threads {
-            let (run, buffer) = write()?;
-            self.spare = Some(buffer);
-            return self.add(run, 0);
+            return self.take_over(write()?);
         }
         let writing = std::thread::Builder::new()
             .name("terrace-loader".into())
@@ -153,9 +172,14 @@ impl Sorter {
             return Ok(());
         };
         let panicked = |_| Err(Error::invalid("the thread that sorts has panicked"));
-        let (run, buffer) = writing.join().unwrap_or_else(panicked)?;
-        self.spare = Some(buffer);
-        self.add(run, 0)
+        let written = writing.join().unwrap_or_else(panicked)?;
+        self.take_over(written)
+    }
+
+    fn take_over(&mut self, written: Written) -> Result<()> {
+        self.spare = Some(written.buffer);
+        self.open = Some(written.open);
+        written.closed.map_or(Ok(()), |run| self.add(run, 0))
     }
 
     /// Adds a file to a level. Where there are too many now, those of the level that has the most become one.
@@ -202,7 +226,7 @@ impl Sorter {
             return Err(failed);
         }
         self.wait()?;
-        if self.levels.is_empty() {
+        if self.levels.is_empty() && self.open.is_none() {
             let mut buffer = std::mem::take(&mut self.buffer);
             buffer.sort();
             return Ok(Sorted::Memory(buffer));
@@ -210,6 +234,9 @@ impl Sorter {
         if self.buffer.len() > 0 {
             self.spill()?;
             self.wait()?;
+        }
+        if let Some(open) = self.open.take() {
+            self.add(open.writer.finish()?, 0)?;
         }
         self.spare = None;
         self.buffer = Buffer::default();
@@ -233,16 +260,28 @@ impl Drop for Sorter {
 fn write_sorted(
     space: &Arc<Space>,
     block_bytes: usize,
+    open: Option<Open>,
     mut buffer: Buffer,
-) -> Result<(Run, Buffer)> {
+) -> Result<Written> {
     buffer.sort();
-    let mut writer = Writer::create(space, block_bytes)?;
+    let (first, last) = buffer.ends();
+    let last = last.to_vec();
+    let (closed, mut writer) = match open {
+        Some(open) if open.last.as_slice() < first => (None, open.writer),
+        other => {
+            let closed = other.map(|open| open.writer.finish()).transpose()?;
+            (closed, Writer::create(space, block_bytes)?)
+        }
+    };
     while let Some(record) = buffer.next() {
         writer.push(record)?;
     }
-    let run = writer.finish()?;
     buffer.clear();
-    Ok((run, buffer))
+    Ok(Written {
+        closed,
+        open: Open { writer, last },
+        buffer,
+    })
 }
 
 #[cfg(test)]
@@ -296,6 +335,45 @@ mod tests {
             assert!(sort(3000, 500, 1 << 16, threads) > 1);
             sort(20_000, 20_000, 1 << 16, threads);
             sort(20_000, 5_000, 1 << 14, threads);
+        }
+    }
+
+    #[test]
+    fn what_comes_in_order_is_written_once_to_one_file() {
+        // In order; so but for one record; in two halves that overlap; falling.
+        let orders: [(fn(u64) -> u64, _); 4] = [
+            (|i| i, 1),
+            (|i| if i == 9000 { 5 } else { i }, 2),
+            (|i| if i < 10_000 { i } else { i - 5000 }, 3),
+            (|i| 20_000 - i, usize::MAX),
+        ];
+        for ((order, most), threads) in orders.into_iter().flat_map(|o| [(o, false), (o, true)]) {
+            let disk = SimDisk::new(1).shared();
+            let space = Space::new(disk.clone());
+            let mut sorter = Sorter::new(space.clone(), 1 << 16, threads);
+            let mut model = BTreeMap::new();
+            for i in 0..20_000 {
+                let (key, value) = (order(i).to_be_bytes(), [i as u8; 30]);
+                let (key, value) = (&key[..], Some(&value[..]));
+                sorter.push(Record { key, value }).unwrap();
+                model.insert(order(i), i as u8);
+            }
+            let mut sorted = sorter.finish().unwrap();
+            let (files, bytes) = (disk.list().unwrap().len(), 20_000 * (6 + 8 + 30));
+            assert!(files <= most, "{files} files");
+            if most < usize::MAX {
+                let written = space.bytes_written();
+                assert!(written < bytes * 11 / 10, "{written} bytes for {bytes}");
+            }
+            for (key, value) in model {
+                let record = sorted.next().unwrap().unwrap();
+                assert_eq!(record.key, key.to_be_bytes());
+                assert_eq!(record.value, Some(&[value; 30][..]));
+            }
+            assert!(sorted.next().unwrap().is_none());
+            drop(sorted);
+            assert!(disk.list().unwrap().is_empty(), "a file stays");
+            assert_eq!(space.file_bytes(), 0);
         }
     }
 

@@ -36,7 +36,7 @@ const WRITTEN: Line = Line {
     fewer: true,
 };
 
-const LINES: [Line; 11] = [
+const LINES: [Line; 13] = [
     READS,
     Line {
         name: "  of the last quarter",
@@ -82,6 +82,12 @@ const LINES: [Line; 11] = [
         fewer: true,
     },
     Line {
+        name: "  bytes written by that",
+        figure: |o| Some(o.load_written as f64),
+        shown: shown_bytes,
+        fewer: true,
+    },
+    Line {
         name: "memory of the process",
         figure: |o| o.peak_resident.map(|n| n as f64),
         shown: shown_bytes,
@@ -90,6 +96,12 @@ const LINES: [Line; 11] = [
     Line {
         name: "size on disk",
         figure: |o| Some(o.disk_bytes as f64),
+        shown: shown_bytes,
+        fewer: true,
+    },
+    Line {
+        name: "  without the log",
+        figure: |o| Some(o.data_file_bytes as f64),
         shown: shown_bytes,
         fewer: true,
     },
@@ -188,8 +200,10 @@ pub fn json(all: &[Outcome]) -> Map<String, Value> {
             "seconds": o.seconds,
             "visits_per_second": o.per_second(),
             "load_seconds": o.load_seconds,
+            "load_bytes_written": o.load_written,
             "peak_resident_bytes": o.peak_resident,
             "disk_bytes": o.disk_bytes,
+            "data_file_bytes": o.data_file_bytes,
         })
     };
     all.iter()

@@ -126,6 +126,10 @@ impl Store for Ours {
         self.db.counters().disk_bytes.unwrap_or(0)
     }
 
+    fn data_file_bytes(&self) -> u64 {
+        self.db.counters().data_file_bytes.unwrap_or(0)
+    }
+
     fn page(&self, path: &Path, address: SocketAddr) -> Result<Option<Server>> {
         watch::page(&self.db, path, address).map(Some)
     }

@@ -143,6 +143,10 @@ impl Store for Redb {
         self.requests.file_bytes.load(Ordering::Relaxed)
     }
 
+    fn data_file_bytes(&self) -> u64 {
+        self.disk_bytes()
+    }
+
     fn page(&self, _: &Path, _: SocketAddr) -> Result<Option<Server>> {
         Ok(None)
     }

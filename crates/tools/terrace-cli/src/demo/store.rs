@@ -50,6 +50,9 @@ pub trait Store: Sync + Sized {
     /// The bytes of its files.
     fn disk_bytes(&self) -> u64;
 
+    /// Those of them that are no log: a log is as long as it has grown, however much is in it.
+    fn data_file_bytes(&self) -> u64;
+
     /// Serves a page that shows what goes on in it, if there is one.
     fn page(&self, path: &Path, address: SocketAddr) -> Result<Option<Server>>;
 

@@ -34,8 +34,9 @@ pub struct Outcome {
     pub of_groups: u64,
     /// From the first visit until all counts were in their place.
     pub seconds: f64,
-    /// Loading.
+    /// Loading, and the bytes written by it.
     pub load_seconds: f64,
+    pub load_written: u64,
     /// Between the store and its device meanwhile.
     pub moved: Moved,
     /// Reads of the device by a visit in the last quarter, if there was one.
@@ -45,6 +46,8 @@ pub struct Outcome {
     /// The most resident memory of the process, from opening the store to the end of the visits.
     pub peak_resident: Option<u64>,
     pub disk_bytes: u64,
+    /// Without the log.
+    pub data_file_bytes: u64,
 }
 
 impl Outcome {
@@ -86,11 +89,14 @@ impl Visits {
         let began = Instant::now();
         store.load(people, &|taken| bar.set_position(taken))?;
         let load_seconds = began.elapsed().as_secs_f64();
+        let load_written = store.moved().bytes_written;
         bar.finish_and_clear();
         let mut outcome = self.visits(store, people)?;
         outcome.load_seconds = load_seconds;
+        outcome.load_written = load_written;
         outcome.peak_resident = resident::peak().filter(|_| peak_is_from_here);
         outcome.disk_bytes = store.disk_bytes();
+        outcome.data_file_bytes = store.data_file_bytes();
         Ok(outcome)
     }
 
