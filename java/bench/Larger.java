@@ -174,6 +174,8 @@ public class Larger {
     }
 
     public static void main(String[] arguments) throws Exception {
+        // Its cache is made before its first store is.
+        org.rocksdb.RocksDB.loadLibrary();
         int records = Integer.parseInt(arguments[0]);
         int calls = Integer.parseInt(arguments[1]) / COMMIT * COMMIT;
         int rounds = Integer.parseInt(arguments[2]);
