@@ -291,6 +291,12 @@ impl<'d> RangeCut<'d> {
         Ok(nodes)
     }
 
+    /// Nodes of the part over these children, if there are any: they begin where the first one does.
+    fn gone(&mut self, level: u8, kids: &[Kid], high: Option<&[u8]>) -> Attempt<Vec<Kid>> {
+        let low = kids.first().map_or(&[][..], |kid| &kid.low);
+        self.nodes(level, (low, high), kids, None, false)
+    }
+
     /// The same, with as many levels above as it takes to have one node; that one.
     fn one_node(
         &mut self,
@@ -405,13 +411,9 @@ impl<'d> RangeCut<'d> {
             goes.extend(stays.drain(child..).skip(1));
             stays.append(&mut split.stays);
             let level = now.node.level;
-            let begins = goes.first().map(|kid| kid.low.clone());
             split = Split {
                 stays: self.nodes(level, (now.low, end), &stays, Some(page), true)?,
-                goes: match begins {
-                    Some(begins) => self.nodes(level, (&begins, now.high), &goes, None, false)?,
-                    None => Vec::new(),
-                },
+                goes: self.gone(level, &goes, now.high)?,
             };
         }
         Ok(split)
@@ -448,11 +450,7 @@ impl<'d> RangeCut<'d> {
             stays.extend(rest);
             goes.append(&mut split.goes);
             let level = now.node.level;
-            let first = goes.first().map(|kid| kid.low.clone());
-            let goes = match first {
-                Some(first) => self.nodes(level, (&first, end.as_deref()), &goes, None, false)?,
-                None => Vec::new(),
-            };
+            let goes = self.gone(level, &goes, end.as_deref())?;
             let stays = match is_same {
                 true => vec![Kid {
                     low: begin.to_vec(),
