@@ -143,7 +143,8 @@ mod tests {
     fn a_line_serves_one_after_the_other() {
         // 1,000 ns for each operation and a line of 100 ns: never more than one operation in 100 ns.
         let rates = throughput(&count(vec![site(1.0)]), 100.0, 128);
-        assert!(rates[127] < 1.0 / 100.0);
+        // Full but for what a sum of 128 numbers rounds.
+        assert!(rates[127] < 1.0 / 100.0 + 1e-12);
         assert!(rates[127] > 0.99 / 100.0);
         // Two cores hardly ever meet: each does 1,000 ns, then 100 with at most one before it.
         assert!(rates[1] / rates[0] > 2.0 * 1000.0 / 1200.0);
