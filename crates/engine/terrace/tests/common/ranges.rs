@@ -1,5 +1,7 @@
 //! Scenarios of ranges that are removed at once: who has read in one finds out, and what was confirmed stays removed.
 
+use std::time::Duration;
+
 use terrace::{Change, ChangesOptions, Database, Durability, Tiers, Tree, TreeOptions};
 use terrace_sim::SimDisk;
 
