@@ -1,5 +1,9 @@
 //! The commands: each an experiment.
 
+pub mod beyond;
+pub mod in_memory;
+mod plot;
+pub mod single;
 pub mod tables;
 
 /// Pages of 16 KiB that the device is said to serve in a second, where a rate is calculated from what was counted.

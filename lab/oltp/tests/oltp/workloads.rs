@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use terrace::Tiers;
 use terrace_oltp::drive::{Course, Outcome, run};
+use terrace_oltp::engines::anti::{AntiCache, Way};
+use terrace_oltp::engines::rows::{Maps, Rows};
 use terrace_oltp::engines::terrace::Tables;
 use terrace_oltp::tpcc::{self, table};
 use terrace_oltp::txn::{Engine, Span};
@@ -224,4 +226,123 @@ fn the_sums_of_the_other_workloads_find_what_is_wrong() {
         assert!(work.check(&engine, 0).is_err(), "{}", work.name());
     }
     assert_eq!(voter::CONTESTANTS, 6);
+}
+
+#[test]
+fn all_workloads_keep_their_conditions_on_rows_in_memory_over_all_maps() {
+    for work in works() {
+        for maps in Maps::ALL {
+            for (numbers, partitions) in [(true, 1), (false, 2)] {
+                let engine = Rows::in_memory(work.schema(), maps, numbers, partitions).unwrap();
+                whole(&engine, &work, 600);
+                let figures = engine.figures();
+                assert!(figures.rows > 0 && figures.indexes > 0, "{figures:?}");
+            }
+        }
+    }
+}
+
+/// Rows that do not fit the memory, of two sizes of it.
+fn large() -> Vec<Work> {
+    let skew = ycsb::Skew::Zipf(0.9);
+    let plan = |operation| {
+        Work::Ycsb(ycsb::Plan {
+            rows: 30_000,
+            bytes: 700,
+            skew: skew.clone(),
+            operation,
+        })
+    };
+    vec![
+        Work::Tpcc(tpcc::Size {
+            warehouses: 2,
+            districts: 4,
+            customers: 600,
+            items: 8000,
+        }),
+        plan(ycsb::Operation::Change),
+        plan(ycsb::Operation::Range),
+        Work::Articles(articles::Size {
+            articles: 12_000,
+            users: 300,
+        }),
+    ]
+}
+
+#[test]
+fn all_workloads_keep_their_conditions_where_rows_leave_memory_and_come_back() {
+    for work in large() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("rows");
+        let engine = Rows::spilling(&folder, 16 << 20, work.schema(), Maps::Hybrid, 2).unwrap();
+        let outcome = whole(&engine, &work, 2000);
+        let figures = engine.figures();
+        assert!(
+            figures.evicted > 0 && figures.misses > 0,
+            "{}: {figures:?}",
+            work.name()
+        );
+        assert!(outcome.figures.restarts > 0, "{}: {figures:?}", work.name());
+    }
+}
+
+#[test]
+fn all_workloads_keep_their_conditions_with_anti_caching() {
+    for work in large() {
+        for whole_block in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let way = Way {
+                whole_block,
+                ..Way::new(10 << 20)
+            };
+            let engine = AntiCache::open(dir.path(), way, work.schema(), Maps::Hybrid, 2).unwrap();
+            whole(&engine, &work, 2000);
+            let figures = engine.figures();
+            assert!(
+                figures.evicted > 0 && figures.misses > 0,
+                "{}: {figures:?}",
+                work.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn votes_end_anti_caching_and_not_rows_that_spill() {
+    let work = Work::Voter(1 << 40);
+    let dir = tempfile::tempdir().unwrap();
+    let anti = AntiCache::open(
+        &dir.path().join("anti"),
+        Way::new(16 << 20),
+        work.schema(),
+        Maps::BTree,
+        1,
+    )
+    .unwrap();
+    work.load(&anti).unwrap();
+    let ended = run(&anti, &work, course(1_000_000));
+    assert!(
+        ended
+            .ended
+            .as_ref()
+            .is_some_and(|why| why.contains("no memory")),
+        "{ended:?}"
+    );
+    let spill = Rows::spilling(
+        &dir.path().join("spill"),
+        16 << 20,
+        work.schema(),
+        Maps::BTree,
+        1,
+    )
+    .unwrap();
+    work.load(&spill).unwrap();
+    let goes_on = run(&spill, &work, course(ended.done * 2));
+    assert_eq!(goes_on.ended, None);
+    assert!(
+        spill.store().stats().used() < 17 << 20,
+        "{:?}",
+        spill.store().stats()
+    );
+    work.check(&spill, 0).unwrap();
 }

@@ -1,0 +1,55 @@
+//! Faults that tests plant to show that they would be caught.
+
+/// A mistake that this crate could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
+pub enum Fault {
+    /// Undo brings rows back and forgets the indexes.
+    UndoForgetsIndexes,
+    /// Undo goes forward instead of backwards.
+    UndoForward,
+    /// A row that moves to another place leaves its old one in the indexes.
+    IndexKeepsOldPlace,
+    /// A duplicate is seen only after the row has been changed.
+    DuplicateSeenLate,
+    /// A list that became long is not looked for among the long ones.
+    LongListForgotten,
+    /// A row that is deleted is forgotten while the disk has an image of it.
+    DeletedAndForgotten,
+    /// The filter is not told of a row that is written down.
+    FilterForgets,
+    /// That a row has left memory is not told to those who read it before.
+    VersionStays,
+    /// A row is taken into memory as it was read, whatever has happened since.
+    StaleRowTaken,
+}
+
+#[cfg(feature = "planted-faults")]
+mod planting {
+    use super::Fault;
+    use std::cell::Cell;
+
+    thread_local!(static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) });
+
+    /// Makes this mistake from now on in this thread; none with `None`.
+    pub fn plant(fault: Option<Fault>) {
+        PLANTED.set(fault);
+    }
+
+    /// Whether this mistake is to be made.
+    pub(crate) fn planted(fault: Fault) -> bool {
+        PLANTED.get() == Some(fault)
+    }
+}
+
+#[cfg(feature = "planted-faults")]
+pub use planting::plant;
+#[cfg(feature = "planted-faults")]
+pub(crate) use planting::planted;
+
+/// Never.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn planted(_: Fault) -> bool {
+    false
+}

@@ -1,0 +1,8 @@
+//! Beyond memory: rows that are not used leave it for trees of a database, with their index entries, in key order.
+
+pub mod cold;
+pub mod fetched;
+pub mod filter;
+#[cfg(all(test, feature = "planted-faults"))]
+mod moves;
+pub mod sketch;

@@ -1,0 +1,7 @@
+//! A table: rows in a slab, a primary index, further indexes.
+
+pub mod handle;
+pub mod index;
+pub mod key_map;
+pub mod raw;
+pub mod slab;

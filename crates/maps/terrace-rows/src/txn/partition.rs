@@ -1,0 +1,70 @@
+//! A partition: its part of all tables, and how to take back what the transaction in it has done.
+
+use super::undo::Undo;
+use crate::error::Error;
+#[cfg(feature = "planted-faults")]
+use crate::faults::{Fault, planted};
+use crate::table::raw::RawTable;
+
+/// What one transaction at a time has for itself.
+#[derive(Default)]
+pub struct Partition {
+    /// All tables, by their numbers.
+    pub tables: Vec<RawTable>,
+    /// What the transaction has done.
+    pub undo: Undo,
+    /// Whether taking back has failed: then nobody knows what is there.
+    pub broken: bool,
+    /// Changes since memory was looked at.
+    pub changes: u64,
+    /// Whether somebody moves the hand.
+    pub busy: bool,
+    /// Why rows could not leave memory: told to the next transaction.
+    pub failure: Option<Error>,
+    /// Whose turn it is to be swept.
+    pub turn: usize,
+    /// What was done for rows that are not in memory.
+    pub counts: Counts,
+}
+
+/// What was done for rows that are not in memory.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    /// Rows and ranges that were asked for and not there.
+    pub misses: u64,
+    /// Rows that left memory.
+    pub evicted: u64,
+    /// Rows that came back.
+    pub admitted: u64,
+    /// Closures that ran again.
+    pub restarts: u64,
+}
+
+impl Partition {
+    /// Bytes that are in use. See [`RawTable::used`].
+    pub fn used(&self) -> usize {
+        self.tables.iter().map(RawTable::used).sum::<usize>() + self.undo.memory()
+    }
+
+    /// Takes back everything that is noted. Nothing after a commit.
+    pub fn take_back(&mut self) {
+        if self.undo.is_empty() {
+            return;
+        }
+        // The functions of indexes run here. If one panics, which it did not for the same row before, it stays so.
+        self.broken = true;
+        let mut whole = true;
+        let Partition { tables, undo, .. } = self;
+        let change = |table: u32, key: &[u8], before: super::undo::Before<'_>| {
+            whole &= tables[table as usize].take_back(key, before).is_ok();
+        };
+        #[cfg(feature = "planted-faults")]
+        if planted(Fault::UndoForward) {
+            undo.take_back_forward(change);
+            self.broken = false;
+            return;
+        }
+        undo.take_back(change);
+        self.broken = !whole;
+    }
+}
