@@ -54,6 +54,8 @@ pub enum How {
     Maps(&'static str),
     /// A figure of `place-bench`.
     Places(&'static str),
+    /// A command of `oltp-bench`.
+    Transactions(&'static str),
     /// Runs of `terrace bench --structure pm` over this work.
     Persistent(&'static str),
     /// A single command that prints what there is to see, with nothing to be held to.

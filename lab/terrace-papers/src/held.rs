@@ -39,6 +39,23 @@ const LOG_BYTES: Metric = Metric::At("/log_bytes", "bytes of the log that are he
 const DRAM: Metric = Metric::At("/dram_bytes_per_key", "bytes of memory a key");
 const SECONDS: Metric = Metric::At("/seconds", "seconds");
 
+/// Figures of transactions.
+const RATE: Metric = Metric::At("/outcome/rate", "transactions a second");
+const P50: Metric = Metric::At("/outcome/p50", "\u{b5}s of a transaction, half of them");
+const LONGEST_TRANSACTION: Metric =
+    Metric::At("/outcome/longest", "\u{b5}s of the longest transaction");
+const BEFORE: Metric = Metric::At(
+    "/outcome/before_eviction",
+    "transactions before the first row leaves memory",
+);
+const INDEX_BYTES: Metric = Metric::At("/indexes", "bytes of indexes");
+const INDEX_SHARE: Metric = Metric::At("/index_share", "share of indexes in the memory");
+const COLD: Metric = Metric::At(
+    "/misses_an_operation",
+    "rows that were not in memory for each operation",
+);
+const READ_BYTES: Metric = Metric::At("/bytes_read_an_operation", "bytes read for each operation");
+
 fn ratio(metric: Metric, of: &str, over: &str) -> Claim {
     Claim::ratio(metric, of, over)
 }
@@ -64,6 +81,71 @@ pub fn claims(name: &str) -> Vec<Claim> {
             ratio(GETS, "hybrid B+tree, random", "B+tree, random").at_least(0.8),
             ratio(INSERTS, "hybrid B+tree, random", "B+tree, random").at_least(0.3),
         ],
+        "hybrid/table1" => {
+            // The paper: indexes take from a third to more than half.
+            let shares = [("TPC-C", 0.3), ("Voter", 0.3), ("Articles", 0.2)];
+            let share = |(work, least)| {
+                Claim::figure(INDEX_SHARE, format!("{work}, B+tree")).at_least(least)
+            };
+            shares.map(share).to_vec()
+        }
+        "hybrid/fig8" => {
+            let of = |work: &str, least: f64, paper: f64, bytes: f64| {
+                let (hybrid, tree) = (
+                    format!("{work}, hybrid, numbers false"),
+                    format!("{work}, B+tree, numbers false"),
+                );
+                [
+                    ratio(RATE, &hybrid, &tree).at_least(least).paper(paper),
+                    ratio(INDEX_BYTES, &hybrid, &tree).at_most(bytes),
+                ]
+            };
+            let works = [
+                of("TPC-C", 0.85, 0.90, 0.60),
+                of("Voter", 0.85, 0.92, 0.55),
+                of("Articles", 0.90, 0.99, 0.60),
+            ];
+            works.concat()
+        }
+        "hybrid/table3" => {
+            let (hybrid, tree) = (
+                "TPC-C, hybrid, numbers false",
+                "TPC-C, B+tree, numbers false",
+            );
+            vec![
+                ratio(P50, hybrid, tree).at_most(1.15),
+                Claim::figure(LONGEST_TRANSACTION, hybrid)
+                    .at_most(611e3)
+                    .paper(611e3),
+            ]
+        }
+        "hybrid/fig9" => {
+            let of = |work: &str| {
+                let (hybrid, tree) = (
+                    format!("{work}, anti-caching, hybrid"),
+                    format!("{work}, anti-caching, B+tree"),
+                );
+                ratio(BEFORE, &hybrid, &tree).at_least(1.1)
+            };
+            vec![of("TPC-C"), of("Voter"), of("Articles")]
+        }
+        "two-tree/anti-caching" => {
+            let of = |work: &str| {
+                let (ours, rival) = (
+                    format!("{work}, spill, hybrid"),
+                    format!("{work}, anti-caching, hybrid"),
+                );
+                [
+                    ratio(COLD, &ours, &rival).at_most(1.0),
+                    ratio(READ_BYTES, &ours, &rival).at_most(0.5),
+                ]
+            };
+            let works = [
+                of("1024 B, 2.5 x memory, Zipf(0.9), Read"),
+                of("1024 B, 5 x memory, Zipf(0.9), Read"),
+            ];
+            works.concat()
+        }
         "hybrid/fig11" => vec![
             ratio(INSERTS, "ratio 1, random", "ratio 100, random").at_least(1.0),
             ratio(BYTES, "ratio 100, random", "ratio 1, random").at_most(1.0),
@@ -215,6 +297,10 @@ pub fn draws(name: &str, how: &How) -> Vec<Metric> {
         ("lodgetree/fig18", _) => &[SECONDS, DRAM],
         ("lodgetree/fig19", _) => &[READS],
         (_, How::Maps(_)) => &[BYTES, INSERTS, GETS],
+        ("hybrid/table1", _) => &[INDEX_SHARE],
+        ("hybrid/fig9", _) => &[BEFORE],
+        ("two-tree/anti-caching", _) => &[READ_BYTES, COLD],
+        (_, How::Transactions(_)) => &[RATE, INDEX_BYTES],
         (_, How::Places(_)) => &[FAST, TIME],
         (_, How::Persistent(_)) => &[UNITS, FENCES],
         _ => &[],

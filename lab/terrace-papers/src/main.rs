@@ -127,7 +127,7 @@ fn chosen(names: &[String]) -> Result<Vec<Experiment>> {
 /// The programs that experiments run; built once.
 fn build() -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let args = "build --release -p terrace-cli -p terrace-mem-bench -p terrace-place-bench";
+    let args = "build --release -p terrace-cli -p terrace-mem-bench -p terrace-place-bench -p terrace-oltp";
     let status = cargo
         .args(args.split(' '))
         .status()

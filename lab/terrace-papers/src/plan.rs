@@ -94,6 +94,15 @@ impl Plan {
                 let args = format!("{figure} --scale {} --json {{file}}", self.scale / 2.0);
                 one("place-bench", args, Prints::File)
             }
+            How::Transactions(command) => {
+                // That program has two sizes: the paper's, and a tenth of it.
+                let size = if self.scale < 1.0 { "--quick " } else { "" };
+                one(
+                    "oltp-bench",
+                    format!("{command} {size}--json"),
+                    Prints::Rows,
+                )
+            }
             How::Persistent(work) => {
                 let records = ((RECORDS * self.scale / 10.0) as u64).max(10_000);
                 let args = format!(
@@ -197,14 +206,24 @@ impl Plan {
 
 /// What a row of another program is of.
 fn label_of(row: &Value) -> String {
-    let names = ["pair", "policy", "structure", "keys", "workload", "work"];
+    let names = [
+        "pair",
+        "policy",
+        "structure",
+        "keys",
+        "workload",
+        "work",
+        "maps",
+        "engine",
+    ];
     let texts = names.iter().filter_map(|name| row.get(name)?.as_str());
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     texts.join(", ")
 }
 
 /// What tells rows apart that are of the same.
-const FURTHER: [&str; 5] = [
+const FURTHER: [&str; 6] = [
+    "numbers",
     "fast_share",
     "operations_a_step",
     "threads",

@@ -51,15 +51,12 @@ pub struct Measured {
     pub primary: u64,
     /// Bytes of all others.
     pub secondary: u64,
+    /// Bytes of all indexes.
+    pub indexes: u64,
+    /// Their share of the memory.
+    pub index_share: f64,
     /// Of the run.
     pub outcome: Outcome,
-}
-
-impl Measured {
-    /// Bytes of all indexes.
-    pub fn indexes(&self) -> u64 {
-        self.primary + self.secondary
-    }
 }
 
 /// Loads, warms up with a fifth of the transactions, runs them, checks.
@@ -97,13 +94,18 @@ pub fn measure(
     }
     let stats = engine.store().stats();
     let sum = |of: fn(&terrace_rows::TableStats) -> u64| stats.tables.iter().map(of).sum();
+    let (rows, primary) = (stats.row_bytes(), sum(|table| table.primary_bytes));
+    let secondary = sum(|table| table.index_bytes);
+    let indexes = primary + secondary;
     let measured = Measured {
         work: work.name(),
         maps: maps.name(),
         numbers,
-        rows: stats.row_bytes(),
-        primary: sum(|table| table.primary_bytes),
-        secondary: sum(|table| table.index_bytes),
+        rows,
+        primary,
+        secondary,
+        indexes,
+        index_share: indexes as f64 / (rows + indexes).max(1) as f64,
         outcome,
     };
     work.check(&engine as &dyn Engine, measured.outcome.changed)?;
@@ -125,14 +127,14 @@ pub fn table1(quick: bool, json: bool) -> anyhow::Result<()> {
             println!("{}", serde_json::to_string(&m)?);
             continue;
         }
-        let all = (m.rows + m.indexes()) as f64 / 100.0;
+        let all = (m.rows + m.indexes) as f64 / 100.0;
         println!(
             "{:9} rows {:5.1} %  primary indexes {:5.1} %  secondary indexes {:5.1} %  of {:.0} MiB",
             m.work,
             m.rows as f64 / all,
             m.primary as f64 / all,
             m.secondary as f64 / all,
-            mib(m.rows + m.indexes()),
+            mib(m.rows + m.indexes),
         );
     }
     Ok(())
@@ -205,10 +207,10 @@ pub fn fig8(
                     m.maps,
                     m.outcome.rate,
                     ratio(|m| m.outcome.rate),
-                    mib(m.indexes()),
-                    ratio(|m| m.indexes() as f64),
-                    mib(m.rows + m.indexes()),
-                    ratio(|m| (m.rows + m.indexes()) as f64),
+                    mib(m.indexes),
+                    ratio(|m| m.indexes as f64),
+                    mib(m.rows + m.indexes),
+                    ratio(|m| (m.rows + m.indexes) as f64),
                     m.outcome.p50,
                     ratio(|m| m.outcome.p50),
                     m.outcome.p99,
