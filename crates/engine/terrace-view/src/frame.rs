@@ -5,12 +5,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
-use terrace::{Result, Stats, StructureStats, Tiers};
+use terrace::{FollowStatus, Result, Stats, StructureStats, Tiers};
 
 use crate::counted::Counted;
+use crate::course::{Course, Point};
 use crate::watched::Watched;
 
 /// Frames whose page reads per operation are remembered: two minutes at two a second.
@@ -48,8 +49,38 @@ pub struct Frame {
     pub checkpoint: Checkpoint,
     /// Times a second that a thread had to wait for a frame, or for a checkpoint.
     pub waits: f64,
+    /// Bytes of the pages of the data file that hold something.
+    pub live_bytes: u64,
+    /// Transactions committed a second.
+    pub committed: f64,
+    /// Attempts of transactions a second that others were faster than.
+    pub conflicts: f64,
+    /// Transactions that were given up since the opening.
+    pub given_up: u64,
+    /// Backup sets that follow the log.
+    pub followers: Vec<Follower>,
+    /// Seconds since the last backup of this process; none before it.
+    pub last_backup: Option<f64>,
+    /// The newest point of the course of two hours.
+    pub latest: Option<Point>,
     /// Figures of the program that has the database open.
     pub program: Vec<Shown>,
+}
+
+/// A backup set that follows the log.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Follower {
+    /// The name of its folder.
+    pub set: String,
+    /// The last change that a restore of it can go to.
+    pub sequence: u64,
+    /// Seconds since that was found to be so.
+    pub behind: Option<f64>,
+    /// How often the log was given up before it was copied.
+    pub breaks: u64,
+    /// Why the last attempt failed, if it did.
+    pub error: Option<String>,
 }
 
 /// A figure of the program.
@@ -145,19 +176,22 @@ pub struct Watch {
     counted: Arc<Counted>,
     last: Option<(Instant, Stats)>,
     history: VecDeque<f64>,
+    course: Course,
 }
 
 impl Watch {
     /// Watches a database, and counts its records again after `survey_every`, or later if that takes long.
     pub fn new(name: impl Into<String>, watched: Watched, survey_every: Duration) -> Watch {
+        let began = Instant::now();
         Watch {
             name: name.into(),
             counted: Arc::new(Counted::new(watched.again())),
             watched,
-            began: Instant::now(),
+            began,
             survey_every,
             last: None,
             history: VecDeque::new(),
+            course: Course::new(began),
         }
     }
 
@@ -197,6 +231,23 @@ impl Watch {
         self.watched.check()
     }
 
+    /// Adds a point to the course, if it is time for one; reads nothing.
+    ///
+    /// # Errors
+    /// As [`Watched::stats`].
+    pub(crate) fn note(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.course.is_due(now) {
+            self.course.add(now, &self.watched.stats()?);
+        }
+        Ok(())
+    }
+
+    /// The course so far.
+    pub(crate) fn course(&self) -> &Course {
+        &self.course
+    }
+
     /// A frame of now.
     ///
     /// # Errors
@@ -217,6 +268,7 @@ impl Watch {
             }
         }
         frame.history = self.history.iter().copied().collect();
+        frame.latest = self.course.latest();
         self.last = Some((now, stats));
         Ok(frame)
     }
@@ -286,8 +338,36 @@ impl Frame {
                 last_pages: c.last.map(|last| last.pages),
             },
             waits: rate(since, waits(stats), waits),
+            live_bytes: stats.pages.live * stats.pages.page_bytes,
+            committed: rate(since, stats.transactions.committed, |before| {
+                before.transactions.committed
+            }),
+            conflicts: rate(since, stats.transactions.conflicts, |before| {
+                before.transactions.conflicts
+            }),
+            given_up: stats.transactions.given_up,
+            followers: stats.following.iter().map(follower).collect(),
+            last_backup: stats.last_backup.as_ref().and_then(|last| ago(last.time)),
+            latest: None,
             program: program(stats, since),
         }
+    }
+}
+
+/// Seconds since a time, by the wall clock; none if it is still to come.
+fn ago(time: SystemTime) -> Option<f64> {
+    let since = SystemTime::now().duration_since(time);
+    since.ok().map(|since| since.as_secs_f64())
+}
+
+fn follower(status: &FollowStatus) -> Follower {
+    let name = status.set.as_ref().and_then(|set| set.file_name());
+    Follower {
+        set: name.map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        sequence: status.sequence,
+        behind: status.time.and_then(ago),
+        breaks: status.breaks,
+        error: status.error.clone(),
     }
 }
 

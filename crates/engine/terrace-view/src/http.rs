@@ -25,6 +25,7 @@ use parking_lot::{Condvar, Mutex};
 use terrace_metrics::Format;
 
 use crate::counted::Counted;
+use crate::course::{self, Point};
 use crate::frame::Watch;
 use crate::request::{Request, Unread, read};
 
@@ -214,6 +215,8 @@ impl Drop for Place {
 fn make_frames(shared: &Shared) {
     let mut made: Option<Instant> = None;
     while !shared.stopped.load(Ordering::SeqCst) {
+        // Whether or not somebody looks: who comes later wants to see what was. Where it fails there is a gap.
+        let _ = shared.watch.lock().note();
         // Who comes between two frames wakes us; rates of so short a time would mean nothing.
         let due = made.is_none_or(|made| made.elapsed() >= EVERY / 2);
         if due && shared.readers.load(Ordering::SeqCst) > 0 {
@@ -308,13 +311,14 @@ fn answer(stream: &mut TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let answer = match request.path.as_str() {
         "/" => page(),
         "/api/stats" => stats(shared),
+        "/api/history" => history(shared),
         "/metrics" => metrics(shared, &request),
         "/healthz" => health(shared),
         "/api/events" if head_only => Answer::ok("text/event-stream", String::new()),
         "/api/events" => return events(stream, shared),
         _ => Answer::refusal(
             404,
-            "there is /, /api/stats, /api/events, /metrics and /healthz",
+            "there is /, /api/stats, /api/history, /api/events, /metrics and /healthz",
         ),
     };
     answer.send(stream, head_only)
@@ -382,6 +386,16 @@ fn stats(shared: &Shared) -> Answer {
         ),
         Err(e) => Answer::refusal(503, &e.to_string()),
     }
+}
+
+/// The course of the last two hours.
+fn history(shared: &Shared) -> Answer {
+    let points: Vec<Point> = shared.watch.lock().course().points().copied().collect();
+    let every = course::EVERY.as_secs();
+    Answer::ok(
+        "application/json",
+        serde_json::json!({ "every_seconds": every, "points": points }).to_string(),
+    )
 }
 
 fn metrics(shared: &Shared, request: &Request) -> Answer {

@@ -22,11 +22,13 @@
 #![forbid(unsafe_code)]
 
 mod counted;
+mod course;
 mod frame;
 pub mod http;
 mod request;
 pub mod top;
 mod watched;
 
-pub use frame::{Checkpoint, Frame, Log, Part, Row, Shown, Watch};
+pub use course::Point;
+pub use frame::{Checkpoint, Follower, Frame, Log, Part, Row, Shown, Watch};
 pub use watched::Watched;

@@ -1,0 +1,204 @@
+//! The course of the figures: a point every few seconds, for as long as somebody on call looks back.
+//!
+//! Invariants: points are in the order of their times; there are never more than were asked for. Rates are of the
+//! time since the point before, and none of the first, nor of one behind a restart of the other process (whose
+//! counters begin anew).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace::Stats;
+
+/// Time between two points.
+pub const EVERY: Duration = Duration::from_secs(5);
+/// Points that are kept: two hours of them, a few hundred KiB as JSON.
+const KEPT: usize = 1440;
+
+/// Figures of one moment, and rates since the point before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Point {
+    /// Seconds since it was first watched.
+    pub at: f64,
+    /// Reads and writes of records a second.
+    pub operations: f64,
+    /// Pages read for each operation; none where there was none.
+    pub reads_per_operation: Option<f64>,
+    /// Share of the reads that the hot tier answered; none where there was none.
+    pub hit_rate: Option<f64>,
+    /// Pages read a second.
+    pub page_reads: f64,
+    /// Pages written a second.
+    pub page_writes: f64,
+    /// Bytes of hot pages in memory.
+    pub hot_bytes: u64,
+    /// Bytes of the data file.
+    pub data_bytes: u64,
+    /// Bytes of the pages of it that hold something.
+    pub live_bytes: u64,
+    /// Bytes of log since the last checkpoint.
+    pub log_bytes: u64,
+    /// Transactions committed a second.
+    pub committed: f64,
+    /// Attempts of transactions a second that others were faster than.
+    pub conflicts: f64,
+    /// Times a second that a thread had to wait for a frame or for a checkpoint.
+    pub waits: f64,
+}
+
+/// What only grows, of one moment.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    when: Instant,
+    reads: u64,
+    hot_hits: u64,
+    writes: u64,
+    page_reads: u64,
+    page_writes: u64,
+    committed: u64,
+    conflicts: u64,
+    waits: u64,
+}
+
+impl Counted {
+    fn of(when: Instant, stats: &Stats) -> Counted {
+        let each = || {
+            let all = stats.structures.iter();
+            all.flat_map(|one| std::iter::once(one).chain(&one.by_index))
+        };
+        Counted {
+            when,
+            reads: each()
+                .map(|one| one.hot_hits + one.cold_hits + one.misses)
+                .sum(),
+            hot_hits: each().map(|one| one.hot_hits).sum(),
+            // Changes of indexes belong to those of their table.
+            writes: stats.structures.iter().map(|one| one.writes).sum(),
+            page_reads: stats.pages.reads,
+            page_writes: stats.pages.writes,
+            committed: stats.transactions.committed,
+            conflicts: stats.transactions.conflicts,
+            waits: stats.pages.waits_for_frames + stats.pages.waits_for_cut,
+        }
+    }
+}
+
+/// The points so far.
+#[derive(Debug)]
+pub struct Course {
+    began: Instant,
+    kept: usize,
+    points: VecDeque<Point>,
+    last: Option<Counted>,
+}
+
+impl Course {
+    /// None yet.
+    pub fn new(began: Instant) -> Course {
+        Course {
+            began,
+            kept: KEPT,
+            points: VecDeque::new(),
+            last: None,
+        }
+    }
+
+    /// Whether it is time for another one.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.last
+            .is_none_or(|last| now.duration_since(last.when) >= EVERY)
+    }
+
+    /// The newest one.
+    pub fn latest(&self) -> Option<Point> {
+        self.points.back().copied()
+    }
+
+    /// All of them, the oldest first.
+    pub fn points(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter()
+    }
+
+    /// One more, of the figures of now.
+    pub fn add(&mut self, now: Instant, stats: &Stats) {
+        let counted = Counted::of(now, stats);
+        let page = stats.pages.page_bytes;
+        let mut point = Point {
+            at: now.duration_since(self.began).as_secs_f64(),
+            hot_bytes: stats.memory.hot_pages,
+            data_bytes: stats.pages.data_file_bytes,
+            live_bytes: stats.pages.live * page,
+            log_bytes: stats.log.bytes_since_checkpoint,
+            ..Point::default()
+        };
+        if let Some(last) = self.last {
+            let seconds = now.duration_since(last.when).as_secs_f64().max(1e-3);
+            let grown = |now: u64, before: u64| now.saturating_sub(before) as f64;
+            let reads = grown(counted.reads, last.reads);
+            let operations = reads + grown(counted.writes, last.writes);
+            let page_reads = grown(counted.page_reads, last.page_reads);
+            point.operations = operations / seconds;
+            point.reads_per_operation = (operations > 0.0).then(|| page_reads / operations);
+            point.hit_rate = (reads > 0.0).then(|| grown(counted.hot_hits, last.hot_hits) / reads);
+            point.page_reads = page_reads / seconds;
+            point.page_writes = grown(counted.page_writes, last.page_writes) / seconds;
+            point.committed = grown(counted.committed, last.committed) / seconds;
+            point.conflicts = grown(counted.conflicts, last.conflicts) / seconds;
+            point.waits = grown(counted.waits, last.waits) / seconds;
+        }
+        self.last = Some(counted);
+        self.points.push_back(point);
+        if self.points.len() > self.kept {
+            self.points.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::{Database, Options};
+
+    #[test]
+    fn rates_are_of_the_time_between_two_points_and_old_ones_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path(), Options::new().memory(16 << 20)).unwrap();
+        let users = db.tree("users").unwrap();
+        let began = Instant::now();
+        let mut course = Course::new(began);
+        assert!(course.is_due(began) && course.latest().is_none());
+        course.add(began, &db.stats());
+        assert_eq!(course.latest().unwrap().operations, 0.0);
+        assert!(!course.is_due(began + EVERY - Duration::from_millis(1)));
+        assert!(course.is_due(began + EVERY));
+
+        for n in 0..40u8 {
+            users.put([n], "x").unwrap();
+        }
+        for n in 0..10u8 {
+            users.get([n]).unwrap();
+        }
+        db.transaction(|t| t.put(&users, "a", "b")).unwrap();
+        course.add(began + EVERY, &db.stats());
+        let point = course.latest().unwrap();
+        // 41 writes and 10 reads in five seconds, all of them of hot records.
+        assert_eq!((point.at, point.operations), (5.0, 51.0 / 5.0));
+        assert_eq!(point.hit_rate, Some(1.0));
+        assert_eq!((point.committed, point.conflicts), (0.2, 0.0));
+        assert!(point.hot_bytes > 0 && point.live_bytes > 0 && point.log_bytes > 0);
+
+        // Nothing happened: no rate, and no share of nothing.
+        course.kept = 2;
+        course.add(began + 2 * EVERY, &db.stats());
+        let point = course.latest().unwrap();
+        assert_eq!((point.operations, point.hit_rate), (0.0, None));
+        let times: Vec<f64> = course.points().map(|point| point.at).collect();
+        assert_eq!(times, [5.0, 10.0]);
+    }
+
+    #[test]
+    fn two_hours_are_kept() {
+        assert_eq!(EVERY * KEPT as u32, Duration::from_secs(2 * 3600));
+    }
+}
