@@ -494,6 +494,13 @@ mod tests {
                 last_pages: Some(540),
             },
             waits: 3.0,
+            live_bytes: 61 << 20,
+            committed: 0.0,
+            conflicts: 0.0,
+            given_up: 0,
+            followers: Vec::new(),
+            last_backup: None,
+            latest: None,
         }
     }
 

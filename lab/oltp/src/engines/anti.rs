@@ -304,22 +304,37 @@ impl AntiCache {
         Ok(())
     }
 
-    /// Evicts blocks until memory is below the threshold.
+    /// Rows in memory that may leave it: of a partition, and of all.
+    fn evictable(&self, partition: usize) -> (usize, usize) {
+        let of = |part: &Mutex<Part>| {
+            let part = lock(part);
+            let lists = part.lists.iter().zip(&self.schema);
+            let some = lists.filter(|(_, table)| !table.resident);
+            some.map(|(list, _)| list.len()).sum::<usize>()
+        };
+        (of(&self.parts[partition]), self.parts.iter().map(of).sum())
+    }
+
+    /// Evicts blocks until memory is below the threshold; of what is too much the partition's share.
     fn evict(&self, partition: usize) -> anyhow::Result<()> {
-        let mut over = self.memory().saturating_sub(self.way.threshold) / self.parts.len() as u64;
+        let excess = self.memory().saturating_sub(self.way.threshold);
+        let (mine, all) = self.evictable(partition);
+        let mut over = match all {
+            0 => excess,
+            all => (excess as f64 * mine as f64 / all as f64) as u64,
+        };
         while over > 0 {
             let done = self
                 .store
                 .transact_in(&[partition], |t| self.evict_block(t, partition))?;
-            let Some((block, bytes, rows)) = done else {
+            let Some((bytes, rows)) = done else {
                 let limit = self.way.threshold + self.way.threshold / 20;
                 anyhow::ensure!(
-                    self.memory() <= limit,
+                    self.memory() <= limit || self.evictable(partition).1 > 0,
                     "no memory: nothing is left to evict, and indexes and tombstones do not fit"
                 );
                 return Ok(());
             };
-            let _ = block;
             self.written.fetch_add(BLOCK as u64, Ordering::Relaxed);
             self.evicted.fetch_add(rows, Ordering::Relaxed);
             over = over.saturating_sub(bytes);
@@ -327,12 +342,12 @@ impl AntiCache {
         Ok(())
     }
 
-    /// Takes the coldest rows of the table that has most into a block: its number, the bytes it frees, its rows.
+    /// Takes the coldest rows of the table that has most into a block: the bytes that this frees, and its rows.
     fn evict_block(
         &self,
         t: &mut Transaction<'_>,
         partition: usize,
-    ) -> Result<Option<(u32, u64, u64)>, Failed> {
+    ) -> Result<Option<(u64, u64)>, Failed> {
         let mut part = lock(&self.parts[partition]);
         let evictable = |n: &usize| !self.schema[*n].resident && part.lists[*n].len() > 0;
         let Some(table) = (0..self.schema.len())
@@ -372,7 +387,7 @@ impl AntiCache {
         self.files[partition]
             .write_all_at(&bytes, u64::from(block) * BLOCK as u64)
             .map_err(|e| Failed(e.into()))?;
-        Ok(Some((block, freed.max(1), u64::from(slot))))
+        Ok(Some((freed.max(1), u64::from(slot))))
     }
 }
 
