@@ -71,6 +71,14 @@ fn since(after: Figures, before: Figures) -> Figures {
     }
 }
 
+/// The longest latency that is told from longer ones: an hour.
+const LONGEST: u64 = 3600 * 1_000_000_000;
+
+/// Nanoseconds, by three digits. With bounds, as one without grows by what is recorded, and only `record` lets it.
+fn latencies_of_none() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, 3).expect("three digits are possible")
+}
+
 /// Runs a workload that is loaded. A client that fails ends the run, and the outcome says why.
 pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
     let before = engine.figures();
@@ -78,7 +86,7 @@ pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
     let end = begin + course.time;
     let (taken, done, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<String>> = Mutex::new(None);
-    let latencies = Mutex::new(Histogram::<u64>::new(3).expect("three digits are possible"));
+    let latencies = Mutex::new(latencies_of_none());
     let (mut peak, mut before_eviction, mut ticks) = (0, None, Vec::new());
     std::thread::scope(|scope| {
         let client = |n: usize| {
@@ -86,7 +94,7 @@ pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
                 (&taken, &done, &failed, &latencies, &changed);
             scope.spawn(move || {
                 let mut client = work.client(n, engine.partitions(), course.seed);
-                let mut own = Histogram::<u64>::new(3).expect("three digits are possible");
+                let mut own = latencies_of_none();
                 let mut now = Instant::now();
                 'run: while taken.fetch_add(SOME, Ordering::Relaxed) < course.transactions {
                     for _ in 0..SOME {

@@ -319,9 +319,10 @@ impl AntiCache {
     fn evict(&self, partition: usize) -> anyhow::Result<()> {
         let excess = self.memory().saturating_sub(self.way.threshold);
         let (mine, all) = self.evictable(partition);
-        let mut over = match all {
-            0 => excess,
-            all => (excess as f64 * mine as f64 / all as f64) as u64,
+        let mut over = match (mine, all) {
+            (0, 1..) => return Ok(()),
+            (_, 0) => excess,
+            (mine, all) => (excess as f64 * mine as f64 / all as f64) as u64,
         };
         while over > 0 {
             let done = self
@@ -330,7 +331,7 @@ impl AntiCache {
             let Some((bytes, rows)) = done else {
                 let limit = self.way.threshold + self.way.threshold / 20;
                 anyhow::ensure!(
-                    self.memory() <= limit || self.evictable(partition).1 > 0,
+                    self.memory() <= limit,
                     "no memory: nothing is left to evict, and indexes and tombstones do not fit"
                 );
                 return Ok(());
