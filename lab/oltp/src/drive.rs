@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use terrace_bench::resident::processor_us;
+
 use crate::txn::{Engine, Figures};
 use crate::work::Work;
 
@@ -34,6 +36,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Transactions a second.
     pub rate: f64,
+    /// Microseconds of processors for each, the program's own threads all counted; says the same beside other work.
+    pub processor_us: f64,
     /// Half of them took no longer, in microseconds.
     pub p50: f64,
     /// Of a hundred 99 took no longer, in microseconds.
@@ -82,7 +86,8 @@ fn latencies_of_none() -> Histogram<u64> {
 /// Runs a workload that is loaded. A client that fails ends the run, and the outcome says why.
 pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
     let before = engine.figures();
-    let begin = Instant::now();
+    let processor = || processor_us().unwrap_or_default();
+    let (begin, began_at) = (Instant::now(), processor());
     let end = begin + course.time;
     let (taken, done, changed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<String>> = Mutex::new(None);
@@ -133,6 +138,7 @@ pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
         }
     });
     let seconds = begin.elapsed().as_secs_f64();
+    let spent = processor().saturating_sub(began_at);
     let latencies = latencies.into_inner().expect("nobody panics with it");
     let micros = |nanos: u64| nanos as f64 / 1e3;
     let figures = engine.figures();
@@ -141,6 +147,7 @@ pub fn run(engine: &dyn Engine, work: &Work, course: Course) -> Outcome {
         done,
         seconds,
         rate: done as f64 / seconds,
+        processor_us: spent as f64 / done.max(1) as f64,
         p50: micros(latencies.value_at_quantile(0.5)),
         p99: micros(latencies.value_at_quantile(0.99)),
         longest: micros(latencies.max()),

@@ -29,7 +29,7 @@ enum Command {
     Table1,
     /// Speed and memory of three workloads over B+tree and hybrid indexes.
     Fig8 {
-        /// Turns of each kind of index; the fastest counts.
+        /// Turns of each kind of index; the best of each counts.
         #[arg(long, default_value_t = 2)]
         rounds: usize,
         /// All six kinds of indexes.
@@ -38,7 +38,7 @@ enum Command {
     },
     /// Latencies of TPC-C over B+tree and hybrid indexes.
     Table3 {
-        /// Turns of each kind of index; the fastest counts.
+        /// Turns of each kind of index; the best of each counts.
         #[arg(long, default_value_t = 2)]
         rounds: usize,
     },

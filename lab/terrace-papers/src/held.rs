@@ -40,7 +40,7 @@ const DRAM: Metric = Metric::At("/dram_bytes_per_key", "bytes of memory a key");
 const SECONDS: Metric = Metric::At("/seconds", "seconds");
 
 /// Figures of transactions.
-const RATE: Metric = Metric::At("/outcome/rate", "transactions a second");
+const RATE: Metric = Metric::At("/per_processor", "transactions a second of a processor");
 const P50: Metric = Metric::At("/outcome/p50", "\u{b5}s of a transaction, half of them");
 const LONGEST_TRANSACTION: Metric =
     Metric::At("/outcome/longest", "\u{b5}s of the longest transaction");
@@ -190,7 +190,7 @@ pub fn claims(name: &str) -> Vec<Claim> {
                     "/series/75",
                     "touches of the colder three quarters of nodes on the hottest pages",
                 ),
-                "hottest 1 % of pages",
+                "hottest 1 % of pages, zipf",
             )
             .at_most(0.5),
         ],
@@ -245,7 +245,7 @@ pub fn claims(name: &str) -> Vec<Claim> {
         ],
         "sinlk/fig18" => vec![
             ratio(FAST, "heat, 8+8 bytes", "interleave, 8+8 bytes").at_least(1.1),
-            ratio(FAST, "heat, 64+8 bytes", "interleave, 64+8 bytes").at_least(1.1),
+            ratio(FAST, "heat, 128+8 bytes", "interleave, 128+8 bytes").at_least(1.1),
         ],
         "sinlk/fig19" => vec![
             ratio(FAST, "sinlk, ycsb-d", "separate, ycsb-d").at_least(1.0),

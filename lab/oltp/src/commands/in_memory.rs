@@ -55,6 +55,8 @@ pub struct Measured {
     pub indexes: u64,
     /// Their share of the memory.
     pub index_share: f64,
+    /// Transactions that a processor does in a second.
+    pub per_processor: f64,
     /// Of the run.
     pub outcome: Outcome,
 }
@@ -105,6 +107,7 @@ pub fn measure(
         primary,
         secondary,
         indexes,
+        per_processor: 1e6 / outcome.processor_us.max(1e-3),
         index_share: indexes as f64 / (rows + indexes).max(1) as f64,
         outcome,
     };
@@ -170,7 +173,7 @@ pub fn fig8(
                     }
                     if best
                         .as_ref()
-                        .is_none_or(|best| m.outcome.rate > best.outcome.rate)
+                        .is_none_or(|best| m.per_processor > best.per_processor)
                     {
                         *best = Some(m);
                     }
@@ -188,7 +191,7 @@ pub fn fig8(
                         m.maps,
                         if numbers { "numbers" } else { "bytes" }
                     ),
-                    m.outcome.rate,
+                    m.per_processor,
                 ));
             }
             if json {
@@ -202,11 +205,11 @@ pub fn fig8(
             for m in &best {
                 let ratio = |of: fn(&Measured) -> f64| of(m) / of(&base);
                 println!(
-                    "  {:20} {:8.0} a second ({:.2})  indexes {:7.1} MiB ({:.2})  all {:7.1} MiB ({:.2})  p50 {:.1} us ({:.2})  \
+                    "  {:20} {:8.0} a second of a processor ({:.2})  indexes {:7.1} MiB ({:.2})  all {:7.1} MiB ({:.2})  p50 {:.1} us ({:.2})  \
                      p99 {:.1} us ({:.2})  longest {:.2} ms",
                     m.maps,
-                    m.outcome.rate,
-                    ratio(|m| m.outcome.rate),
+                    m.per_processor,
+                    ratio(|m| m.per_processor),
                     mib(m.indexes),
                     ratio(|m| m.indexes as f64),
                     mib(m.rows + m.indexes),
@@ -221,7 +224,7 @@ pub fn fig8(
         }
     }
     match plot {
-        Some(path) => super::plot::bars(path, "Transactions a second", &lines),
+        Some(path) => super::plot::bars(path, "Transactions a second of a processor", &lines),
         None => Ok(()),
     }
 }
