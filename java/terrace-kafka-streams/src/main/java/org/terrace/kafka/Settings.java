@@ -23,9 +23,9 @@ final class Settings {
     private static final int PAGE = 16 << 10;
 
     /** One part of the memory in so many: pages in memory are written once for each length of the log. */
-    private static final long LOG_PART = 2;
+    private static final long LOG_PART = 4;
     /** It is replayed in less than a second. */
-    private static final long LOG_LEAST = 32 << 20;
+    private static final long LOG_LEAST = 16 << 20;
 
     private final Map<String, Object> said;
 
