@@ -88,13 +88,23 @@ public class Larger {
         return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
+    /** Bytes that this process has handed to files. */
+    static long written() throws java.io.IOException {
+        for (String line : Files.readAllLines(Path.of("/proc/self/io"))) {
+            if (line.startsWith("wchar: ")) {
+                return Long.parseLong(line.substring(7).trim());
+            }
+        }
+        return 0;
+    }
+
     static byte[] value(int key) {
         byte[] value = new byte[VALUE];
         Arrays.fill(value, (byte) key);
         return value;
     }
 
-    /** Processor time of Zipf's keys and of any, in microseconds, with the longest of a thousand of each. */
+    /** Microseconds of a processor for Zipf's keys and for any, the longest of a thousand of each, bytes written for one put. */
     static double[] measured(boolean terrace, int records, int calls) throws Exception {
         Path folder = Files.createTempDirectory("terrace-bench");
         Topology topology = new Topology();
@@ -145,7 +155,7 @@ public class Larger {
         properties.put("terrace.memory", String.valueOf(memory));
         properties.put("rocksdb.config.setter", Bounded.class);
         Bounded.make(memory);
-        double[] answer = new double[4];
+        double[] answer = new double[6];
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, properties)) {
             var in = driver.createInputTopic("in", new StringSerializer(), new StringSerializer());
             for (int i = 0; i < records / COMMIT; i++) {
@@ -160,10 +170,12 @@ public class Larger {
                 }
                 state[1] = 0;
                 long begin = cpu();
+                long before = written();
                 for (int i = 0; i < calls / COMMIT; i++) {
                     in.pipeInput("k", "v");
                 }
                 answer[kind] = (cpu() - begin) / 1000.0 / calls;
+                answer[4 + kind] = (written() - before) / (double) calls / (16 + VALUE);
                 Arrays.sort(took);
                 answer[2 + kind] = took[calls - calls / 1000] / 1000.0;
             }
@@ -187,12 +199,13 @@ public class Larger {
             theirs.add(measured(false, records, calls));
             System.err.println(Arrays.toString(ours.get(round)) + " " + Arrays.toString(theirs.get(round)));
         }
-        String[] names = {"get and put by Zipf", "get and put of any", "p99.9 by Zipf", "p99.9 of any"};
-        for (int i = 0; i < 4; i++) {
+        String[] names = {"get and put by Zipf, us", "get and put of any, us", "p99.9 by Zipf, us", "p99.9 of any, us",
+            "bytes written for one by Zipf", "bytes written for one of any"};
+        for (int i = 0; i < names.length; i++) {
             int at = i;
             double our = Stores.median(new ArrayList<>(ours.stream().map(all -> all[at]).toList()));
             double their = Stores.median(new ArrayList<>(theirs.stream().map(all -> all[at]).toList()));
-            System.out.printf("%s\tterrace %.2f us\trocksdb %.2f us\t%.2f times%n", names[i], our, their, their / our);
+            System.out.printf("%s\tterrace %.2f\trocksdb %.2f\t%.2f times%n", names[i], our, their, their / our);
         }
     }
 }

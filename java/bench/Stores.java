@@ -40,6 +40,9 @@ public class Stores {
         properties.put("default.value.serde", Serdes.StringSerde.class);
         properties.put("terrace.memory", System.getProperty("memory", "256MiB"));
         properties.put("terrace.linger.ms", "0");
+        if (System.getProperty("log") != null) {
+            properties.put("terrace.log.limit", System.getProperty("log"));
+        }
         return properties;
     }
 

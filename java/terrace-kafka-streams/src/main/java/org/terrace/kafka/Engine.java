@@ -37,6 +37,8 @@ final class Engine {
 
     private static final Map<Path, Engine> OPEN = new HashMap<>();
     private static ScheduledExecutorService timer;
+    /** Whether the process ends: nobody comes back, and an engine that is closed has nothing to replay when it is opened. */
+    private static boolean ending;
 
     /** The folder of the application. */
     private final Path application;
@@ -79,6 +81,11 @@ final class Engine {
             });
             made.setRemoveOnCancelPolicy(true);
             timer = made;
+            try {
+                Runtime.getRuntime().addShutdownHook(new Thread(Engine::end, "terrace-kafka-streams-end"));
+            } catch (IllegalStateException e) {
+                ending = true;
+            }
         }
         return timer;
     }
@@ -141,7 +148,7 @@ final class Engine {
             if (users > 0) {
                 return;
             }
-            if (OPEN.get(folder) != this || linger == 0) {
+            if (OPEN.get(folder) != this || linger == 0 || ending) {
                 OPEN.remove(folder, this);
                 close();
             } else {
@@ -157,6 +164,12 @@ final class Engine {
                 close();
             }
         }
+    }
+
+    /** Those that linger are closed, and the others with their last store, which the application's own hook closes. */
+    private static synchronized void end() {
+        ending = true;
+        closeIdle();
     }
 
     /** Closes those that linger now: for tests, and who wants the files. */

@@ -7,7 +7,7 @@ import org.terrace.Options;
 final class Settings {
     /** Memory of all stores of the process: a number of bytes, or {@code "1GiB"}. */
     static final String MEMORY = "terrace.memory";
-    /** Bytes of log after which a checkpoint begins. */
+    /** Bytes of log after which a checkpoint begins: what is replayed after a crash is less than twice as much. */
     static final String LOG_LIMIT = "terrace.log.limit";
     /** How long the engine stays open after its last store was closed, in milliseconds. */
     static final String LINGER = "terrace.linger.ms";
@@ -21,6 +21,11 @@ final class Settings {
     private static final String STAGED_DEFAULT = "16MiB";
     /** Keys can be a quarter of a page long: composite keys are long ones. */
     private static final int PAGE = 16 << 10;
+
+    /** One part of the memory in so many: pages in memory are written once for each length of the log. */
+    private static final long LOG_PART = 4;
+    /** It is replayed in less than a second. */
+    private static final long LOG_LEAST = 16 << 20;
 
     private final Map<String, Object> said;
 
@@ -44,7 +49,12 @@ final class Settings {
 
     Options options() {
         Options options = Options.memory(memory()).pageSize(PAGE).control(flag(CONTROL, true));
-        return said.get(LOG_LIMIT) == null ? options : options.logLimit(bytes(LOG_LIMIT, ""));
+        return options.logLimit(said.get(LOG_LIMIT) == null ? logLimit() : bytes(LOG_LIMIT, ""));
+    }
+
+    /** Less than the engine's own default: an application that was killed is to be back soon. */
+    private long logLimit() {
+        return Math.max(memory() / LOG_PART, LOG_LEAST);
     }
 
     long memory() {

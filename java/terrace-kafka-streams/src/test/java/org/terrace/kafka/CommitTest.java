@@ -327,6 +327,18 @@ class CommitTest {
     }
 
     @Test
+    void theLogIsShortSoThatReplayIs() {
+        assertTrue(store.engine.db.metrics().contains("\nterrace_log_limit_bytes " + (16 << 20) + "\n"));
+        for (Object[] said : new Object[][] {{Settings.MEMORY, "128MiB", 32 << 20}, {Settings.LOG_LIMIT, "8MiB", 8 << 20}}) {
+            store.close();
+            Engine.closeIdle();
+            context.with((String) said[0], said[1]);
+            store = open();
+            assertTrue(store.engine.db.metrics().contains("\nterrace_log_limit_bytes " + said[2] + "\n"));
+        }
+    }
+
+    @Test
     void whatIsWrongIsSaid() {
         assertThrows(NullPointerException.class, () -> store.put(null, b("1")));
         assertThrows(NullPointerException.class, () -> store.get(null));

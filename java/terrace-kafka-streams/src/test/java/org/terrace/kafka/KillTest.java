@@ -18,6 +18,7 @@ import java.util.Random;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -25,6 +26,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class KillTest {
     private static final TopicPartition CHANGELOG = new TopicPartition("test-s-changelog", 1);
     private static final int KEYS = 300;
+    private static final String ENDS = "ends as it should";
 
     /** Record {@code n} of the changelog. */
     private static KeyValue<byte[], byte[]> record(long n) {
@@ -49,6 +51,14 @@ class KillTest {
         KeyValueRecords store = open(Path.of(arguments[0]), arguments[1]);
         Long from = store.committedOffset(CHANGELOG);
         boolean commits = !arguments[1].endsWith("without commits");
+        if (arguments[1].equals(ENDS)) {
+            for (long n = 0; n < 1000; n++) {
+                store.put(Bytes.wrap(record(n).key), new byte[10]);
+            }
+            store.commit(Map.of(CHANGELOG, 999L));
+            store.close();
+            return;
+        }
         for (long n = from == null ? 0 : from + 1;; n++) {
             KeyValue<byte[], byte[]> record = record(n);
             store.put(Bytes.wrap(record.key), record.value);
@@ -64,6 +74,24 @@ class KillTest {
         return new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx64m",
             "-cp", System.getProperty("java.class.path"), KillTest.class.getName(), application.toString(), mode)
             .redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    }
+
+    @Test
+    void whoEndsAsItShouldHasNothingToReplay() throws Exception {
+        Path application = Files.createTempDirectory("terrace-kill");
+        try {
+            assertEquals(0, start(application, ENDS).waitFor());
+            KeyValueRecords store = open(application, ENDS);
+            try {
+                assertEquals(999L, store.committedOffset(CHANGELOG));
+                assertTrue(store.engine.db.metrics().contains("\nterrace_opening_replayed_records 0\n"));
+            } finally {
+                store.close();
+            }
+        } finally {
+            Engine.closeIdle();
+            CommitTest.delete(application);
+        }
     }
 
     @ParameterizedTest
