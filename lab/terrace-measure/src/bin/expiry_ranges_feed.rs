@@ -125,28 +125,30 @@ fn session(i: u64) -> String {
 
 const SESSION: [u8; 180] = [5; 180];
 
-/// Reads of the living, one in two of the last tenth of them: the share that the hot tier answers.
-fn hit_rate(map: &Map, living: &[u64]) -> Result<f64> {
+/// Rounds of as many reads as there are sessions that live, for each of which a hit rate is taken.
+const ROUNDS: usize = 4;
+
+/// Reads of the living, some far more often than others: in each round, the share that the hot tier answers.
+fn hit_rates(map: &Map, living: &[u64]) -> Result<[f64; ROUNDS]> {
     let mut rng = Rng::new(9);
     let count = living.len() as u64;
+    let mut rates = [0.0; ROUNDS];
     let figures = || {
         let stats = map.database().stats();
         let of_map = &stats.structures[0];
         (of_map.hot_hits, of_map.hot_hits + of_map.cold_hits)
     };
-    let mut before = (0, 0);
-    for i in 0..2 * count {
-        if i == count {
-            before = figures();
+    for rate in &mut rates {
+        let before = figures();
+        for _ in 0..count {
+            // The smallest of three: the first ones far more often than the last, spread over all of them.
+            let place = rng.below(count).min(rng.below(count)).min(rng.below(count));
+            map.get(session(living[(place * 7919 % count) as usize]))?;
         }
-        // The smaller of three: the first ones far more often than the last.
-        let place = rng.below(count).min(rng.below(count)).min(rng.below(count));
-        // Spread over all of them.
-        let place = place * 7919 % count;
-        map.get(session(living[place as usize]))?;
+        let after = figures();
+        *rate = (after.0 - before.0) as f64 / (after.1 - before.1) as f64;
     }
-    let after = figures();
-    Ok((after.0 - before.0) as f64 / (after.1 - before.1) as f64)
+    Ok(rates)
 }
 
 /// Sessions that expire within an hour of the clock, put for two hours, beside a store of those alone that live then.
@@ -206,13 +208,12 @@ fn sessions(folder: &Path, records: u64, kind: Kind) -> Result<()> {
     for (i, end) in &living {
         alone.put_until(session(*i), SESSION, until(*end))?;
     }
-    let rates = (hit_rate(&map, &numbers)?, hit_rate(&alone, &numbers)?);
+    let rates = (hit_rates(&map, &numbers)?, hit_rates(&alone, &numbers)?);
     println!(
-        "{} live; hit rate {:.4}, of a store of the living {:.4}, less by {:.4}",
+        "{} live; hit rates {:.4?}, of a store of the living {:.4?}",
         numbers.len(),
         rates.0,
-        rates.1,
-        rates.1 - rates.0
+        rates.1
     );
     let size = |db: &Database| -> Result<u64> {
         let (begun, mut least) = (Instant::now(), u64::MAX);
@@ -290,20 +291,26 @@ fn feed(puts: u64) -> Result<()> {
         let one = std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut commits = 0u64;
-                while let Ok(next) = changes.next_within(Duration::from_millis(20)) {
-                    match next {
-                        Some(_) => commits += 1,
-                        None if stop.load(Ordering::Relaxed) => break,
-                        None => {}
+                loop {
+                    match changes.next_within(Duration::from_millis(200)) {
+                        Ok(Some(_)) => commits += 1,
+                        // What was written last is durable, and read, too.
+                        Ok(None) if stop.load(Ordering::Relaxed) => break,
+                        Ok(None) => {}
+                        Err(e) => {
+                            println!("the reader ended: {e}");
+                            break;
+                        }
                     }
                 }
                 commits
             });
             let one = turn(round);
+            db.sync()?;
             stop.store(true, Ordering::Relaxed);
             read += reader.join().unwrap_or(0);
-            one
-        });
+            Ok::<_, terrace::Error>(one)
+        })?;
         println!(
             "without: {:.0} ns of processor, {:.0} by the clock; with: {:.0}, {:.0}",
             none.0, none.1, one.0, one.1
