@@ -48,6 +48,30 @@ pub fn probe_updates(map: &Map) {
     }
 }
 
+/// Gets whose value has memory of its own, to compare with those that are awaited.
+#[inline(never)]
+#[cfg(feature = "aio")]
+pub fn probe_owned(map: &Map) {
+    for i in 0..CALLS {
+        black_box(map.get(key(i)).unwrap().unwrap());
+    }
+}
+
+/// The same as futures, which memory answers at once.
+#[inline(never)]
+#[cfg(feature = "aio")]
+pub fn probe_asyncs(map: &terrace::aio::Map) {
+    use std::task::{Context, Poll, Waker};
+    let mut context = Context::from_waker(Waker::noop());
+    for i in 0..CALLS {
+        let get = std::pin::pin!(map.get(key(i)));
+        let Poll::Ready(value) = std::future::Future::poll(get, &mut context) else {
+            panic!("a record in memory is waited for");
+        };
+        black_box(value.unwrap().unwrap());
+    }
+}
+
 /// Transactions of very many reads each.
 #[inline(never)]
 pub fn probe_reads(db: &Database, map: &Map) {
@@ -96,5 +120,11 @@ fn main() {
     probe_batches(&db, &map);
     probe_updates(&map);
     probe_reads(&db, &map);
+    #[cfg(feature = "aio")]
+    {
+        let aio = terrace::aio::Database::with_threads(db.clone(), 1).unwrap();
+        probe_owned(&map);
+        probe_asyncs(&aio.map(&map));
+    }
     db.close().unwrap();
 }

@@ -53,6 +53,7 @@ class _Pool:
     def __init__(self, threads: int, queue: int) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="terrace-aio")
         self._queue = queue
+        self._ended = False
         # Of each event loop: one that has waited in a loop belongs to that for good.
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -62,6 +63,9 @@ class _Pool:
         if places is None:
             places = self._places.setdefault(loop, asyncio.Semaphore(self._queue))
         async with places:
+            if self._ended:
+                # The database is closed, and says so at once.
+                return call(*args, **named)
             return await loop.run_in_executor(self._threads, lambda: call(*args, **named))
 
     async def long(self, cancel: Cancel, call: Callable[[], T]) -> T:
@@ -82,6 +86,7 @@ class _Pool:
                 yield entry
 
     def end(self) -> None:
+        self._ended = True
         self._threads.shutdown(wait=False)
 
 

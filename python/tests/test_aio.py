@@ -36,8 +36,9 @@ def test_calls_are_awaited(tmp_path):
             with pytest.raises(ZeroDivisionError):
                 await t.update("a", lambda old: 1 // 0)
         await db.close()
-        with pytest.raises(RuntimeError):
-            await t.get("a")
+        for call in (t.get("a"), t.put("a", "1"), db.tree("t"), db.sync(), anext(t.items())):
+            with pytest.raises(terrace.Closed):
+                await call
 
     asyncio.run(main())
 

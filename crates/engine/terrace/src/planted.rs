@@ -113,6 +113,8 @@ pub enum Fault {
     CutUnwatched,
     /// A range is removed, and no record of it gets into the log.
     CutUnlogged,
+    /// A range that a transaction removes does not count as read.
+    RemovedUnread,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -176,7 +178,12 @@ impl Fault {
     ];
 
     /// Those of ranges that are removed at once.
-    pub const OF_RANGES: [Fault; 3] = [Fault::CutUnseen, Fault::CutUnwatched, Fault::CutUnlogged];
+    pub const OF_RANGES: [Fault; 4] = [
+        Fault::CutUnseen,
+        Fault::CutUnwatched,
+        Fault::CutUnlogged,
+        Fault::RemovedUnread,
+    ];
 
     /// Those of the order of a write, with which threads may come to wait for each other for ever.
     pub const OF_THE_ORDER: [Fault; 3] = [

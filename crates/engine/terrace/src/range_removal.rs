@@ -15,6 +15,7 @@ use crate::api::range::past_prefix;
 use crate::api::table::Table;
 use crate::api::tree::Tree;
 use crate::gentle::{Cancel, Pace, Rate};
+use crate::kinds::spec::Tiers;
 
 /// Records that one step removes at most: its batch holds their locks, and others wait for no more.
 const STEP_RECORDS: usize = 1024;
@@ -87,8 +88,9 @@ fn remove(
     let core = &map.db.handle.core;
     let durability = options.durability.unwrap_or(core.options.durability);
     let mut pace = Pace::new(options.rate, 0, options.cancel.as_ref());
-    let mut window = Window::default();
+    let (mut window, mut again) = (Window::default(), Window::default());
     window.set_limit(STEP_RECORDS);
+    again.set_limit(STEP_RECORDS);
     let mut removed = 0u64;
     let expiring = map.open.spec.expiring;
     let is_within = |key: &[u8]| high.as_deref().is_none_or(|high| key < high);
@@ -119,6 +121,12 @@ fn remove(
         if !batch.is_empty() {
             map.db.write(batch, durability)?;
             removed += there;
+            if map.open.spec.tiers == Tiers::Two {
+                // Who walks over marks of deletions takes them down: now, as the pages below are in memory.
+                let _pass = core.enter(&map.open)?;
+                let scanned = map.open.structure.scan_up(&low, &mut again);
+                scanned.map_err(|e| core.failed(e))?;
+            }
             if let Some(progress) = &mut options.progress {
                 progress(removed);
             }

@@ -5,6 +5,7 @@
 use std::ops::RangeBounds;
 
 use terrace_base::{Error, Result, StructureId};
+use terrace_tier::Change;
 
 use super::open::Transaction;
 use super::overlay::{Overlay, Staged};
@@ -69,6 +70,33 @@ impl Transaction {
     ) -> Result<TransactionRange<'_>> {
         let (low, high) = ordered::bounds(&range);
         self.range_of(map, low, high, false)
+    }
+
+    /// Removes all records with keys in a range that are there for the transaction, when it commits; returns how many.
+    /// The whole range counts as read: the commit is refused when anybody has put a record there meanwhile, or
+    /// removed one, and a transaction that has read one of them begins again. Of structures of all kinds with an
+    /// order of keys, tables with their entries.
+    ///
+    /// O(records of the range), each of which is a change of the transaction's batch. A long range of a tree goes by
+    /// itself with [`Tree::delete_range`](crate::Tree::delete_range), in O(height) pages.
+    ///
+    /// # Errors
+    /// As [`Transaction::range`] and [`Transaction::put`]: more than a batch may hold is told here.
+    pub fn remove_range<K: AsRef<[u8]>>(
+        &mut self,
+        map: &Map,
+        range: impl RangeBounds<K>,
+    ) -> Result<u64> {
+        let (low, high) = ordered::bounds(&range);
+        let mut records = self.range_of(map, low, high, !planted(Fault::RemovedUnread))?;
+        let mut removed = 0;
+        while let Some(record) = records.next() {
+            let (key, _) = record?;
+            let transaction = &mut *records.transaction;
+            transaction.stage(&map.open, &key, Change::Delete)?;
+            removed += 1;
+        }
+        Ok(removed)
     }
 
     /// All records, in the order of the structure; a hash table's comes with the transaction's own new
@@ -268,7 +296,7 @@ impl<'t> TransactionRange<'t> {
 }
 
 /// A change of the transaction: its key and value, none for a deletion.
-type Change = (Vec<u8>, Option<Vec<u8>>);
+type Changed = (Vec<u8>, Option<Vec<u8>>);
 
 /// The transaction's own changes in a range, one after the other from either end. Only those that are looked at
 /// are copied.
@@ -277,8 +305,8 @@ struct Own {
     /// Where those are that have not been looked at.
     low: Vec<u8>,
     high: Option<Vec<u8>>,
-    front: Option<Change>,
-    back: Option<Change>,
+    front: Option<Changed>,
+    back: Option<Changed>,
     /// Nothing is left between the two.
     is_through: bool,
 }
@@ -295,7 +323,7 @@ impl Own {
         }
     }
 
-    fn of((key, staged): (&[u8], &Staged)) -> Change {
+    fn of((key, staged): (&[u8], &Staged)) -> Changed {
         let value = match staged {
             Staged::Put(value) => Some(value.clone()),
             Staged::Delete | Staged::Merged(_) => None,
@@ -304,7 +332,7 @@ impl Own {
     }
 
     /// The first one.
-    fn front(&mut self, overlay: &Overlay) -> Option<&Change> {
+    fn front(&mut self, overlay: &Overlay) -> Option<&Changed> {
         if self.front.is_none() && !self.is_through {
             let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
             self.front = left.next().map(Own::of);
@@ -320,7 +348,7 @@ impl Own {
     }
 
     /// The last one.
-    fn back(&mut self, overlay: &Overlay) -> Option<&Change> {
+    fn back(&mut self, overlay: &Overlay) -> Option<&Changed> {
         if self.back.is_none() && !self.is_through {
             let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
             self.back = left.next_back().map(Own::of);
@@ -335,12 +363,12 @@ impl Own {
         self.back.as_ref()
     }
 
-    fn pop_front(&mut self, overlay: &Overlay) -> Option<Change> {
+    fn pop_front(&mut self, overlay: &Overlay) -> Option<Changed> {
         self.front(overlay)?;
         self.front.take()
     }
 
-    fn pop_back(&mut self, overlay: &Overlay) -> Option<Change> {
+    fn pop_back(&mut self, overlay: &Overlay) -> Option<Changed> {
         self.back(overlay)?;
         self.back.take()
     }

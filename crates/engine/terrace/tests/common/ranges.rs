@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use terrace::{Change, ChangesOptions, Database, Durability, Tiers, Tree, TreeOptions};
+use terrace::{
+    Change, ChangesOptions, Database, Durability, Kind, MapOptions, Tiers, Tree, TreeOptions,
+};
 use terrace_sim::SimDisk;
 
-use super::tiny;
+use super::{SHAPES, create, tiny};
 
 /// Tiers of the trees.
 const TIERS: [Tiers; 2] = [Tiers::One, Tiers::Two];
@@ -81,6 +83,51 @@ pub fn a_transaction_that_read_there_begins_again() {
     }
 }
 
+/// A transaction removes a range, with what it has put there itself and what others have put there before it commits;
+/// and who has read there begins again.
+pub fn a_transaction_removes_what_is_there_when_it_commits() {
+    for shape in SHAPES.into_iter().filter(|shape| shape.0 != Kind::Hash) {
+        let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
+        let map = create(&db, "a", shape, MapOptions::new()).unwrap();
+        for n in 0..300 {
+            map.put(key(n), key(n)).unwrap();
+        }
+        let mut attempts = 0;
+        let removed: terrace::Result<u64> = db.transaction(|t| {
+            attempts += 1;
+            t.put(&map, "00150x", "its own")?;
+            t.delete(&map, key(151))?;
+            let removed = t.remove_range(&map, key(100)..key(200))?;
+            // Without reading it, which would be enough to find the other.
+            let left = t.range_unchecked(&map, key(90)..key(210))?;
+            assert_eq!(left.count(), 20);
+            t.put(&map, "00160x", "put behind it")?;
+            if attempts == 1 {
+                map.put("00155x", "by another").unwrap();
+            }
+            Ok(removed)
+        });
+        assert_eq!((attempts, removed.unwrap()), (2, 101), "{shape:?}");
+        let left: Vec<_> = map.iter().unwrap().map(|r| r.unwrap().0).collect();
+        let kept = (0..100).chain(200..300).map(key);
+        let mut expected: Vec<_> = kept.chain([b"00160x".to_vec()]).collect();
+        expected.sort();
+        assert_eq!(left, expected, "{shape:?}");
+
+        let mut seen = Vec::new();
+        let done = db.transaction(|t| {
+            seen.push(t.range(&map, key(10)..key(20))?.count());
+            if seen.len() == 1 {
+                db.transaction(|t| t.remove_range(&map, key(0)..key(15)))?;
+            }
+            t.put(&map, "seen", [b'0' + seen.len() as u8])
+        });
+        done.unwrap();
+        assert_eq!(seen, [10, 5], "{shape:?}");
+        assert!(db.verify().unwrap().is_clean(), "{shape:?}");
+    }
+}
+
 /// What was confirmed as durable is gone behind a power cut, and in what reads the changes.
 pub fn what_was_confirmed_stays_removed() {
     for tiers in TIERS {
@@ -114,7 +161,7 @@ pub fn what_was_confirmed_stays_removed() {
 }
 
 /// All of them, by name.
-pub const ALL: [(&str, fn()); 3] = [
+pub const ALL: [(&str, fn()); 4] = [
     (
         "an update brings nothing back",
         an_update_brings_nothing_back,
@@ -122,6 +169,10 @@ pub const ALL: [(&str, fn()); 3] = [
     (
         "a transaction that read there begins again",
         a_transaction_that_read_there_begins_again,
+    ),
+    (
+        "a transaction removes what is there when it commits",
+        a_transaction_removes_what_is_there_when_it_commits,
     ),
     (
         "what was confirmed stays removed",

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::changes::Copy;
 use crate::common::expiry::{BEGIN, Hands, at};
 use crate::common::{Shape, create, factor};
-use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
+use terrace::{
+    ChangesOptions, Database, Durability, Kind, Map, MapOptions, Options, RemoveOptions, Tiers,
+};
 use terrace_sim::{History, Operation, Outcome, Recorder, Rng, SimDisk};
 
 const THREADS: u64 = 4;
@@ -289,4 +292,111 @@ fn histories_with_records_that_expire_are_linearizable() {
     expiring_round(53, (Kind::Hash, Tiers::Two, false));
     expiring_round(54, (Kind::Table, Tiers::Two, false));
     expiring_round(55, (Kind::Lsm, Tiers::Two, false));
+}
+
+/// Removes what lies between two of the keys, at once where that can be had, or in steps.
+fn remove_range(map: &Map, rng: &mut Rng, recorder: &mut Recorder<'_>) {
+    let (a, b) = (rng.below(5000), rng.below(5000));
+    let (low, high) = (
+        format!("{:05}", a.min(b)).into_bytes(),
+        format!("{:05}", a.max(b)).into_bytes(),
+    );
+    let inside = (0..KEYS)
+        .map(key)
+        .filter(|key| (&low..&high).contains(&key));
+    recorder.record_of_all(inside, Operation::Delete, || {
+        let steps = RemoveOptions::new();
+        match (map.as_tree(), map.as_table()) {
+            (Some(tree), _) if map.kind() == Kind::Tree && rng.percent(70) => {
+                tree.delete_range(low.clone()..high.clone()).unwrap();
+            }
+            (Some(tree), _) => drop(tree.remove_range(low.clone()..high.clone(), steps).unwrap()),
+            (_, Some(table)) => drop(
+                table
+                    .remove_range(low.clone()..high.clone(), steps)
+                    .unwrap(),
+            ),
+            _ => unreachable!("a structure without an order"),
+        }
+        Some(Outcome::Done)
+    });
+}
+
+/// Ranges go while others are at work in them, and somebody keeps a copy by the changes: in the end it has the
+/// same records.
+fn round_of_ranges(seed: u64, shape: Shape) {
+    let disk = SimDisk::new(seed);
+    // The reader of the changes may be late.
+    let db = Database::open_on(disk.shared(), options().archive_lag(1 << 30)).unwrap();
+    let mut changes = db.changes(ChangesOptions::new()).unwrap();
+    let map = create(&db, "t", shape, MapOptions::new()).unwrap();
+    let filler = |i: u64| (format!("{i:05}x"), [i as u8; 150]);
+    for (key, value) in (0..5000).map(filler) {
+        map.put(key, value).unwrap();
+    }
+    let (history, stop) = (History::new(), AtomicBool::new(false));
+    let end = Instant::now() + Duration::from_millis(700 * factor().min(20));
+    let copy = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut copy = Copy::default();
+            loop {
+                // Whatever was written before is durable by then.
+                let is_last = stop.load(Ordering::SeqCst) && map.database().sync().is_ok();
+                while let Some(commit) = changes.next_within(Duration::from_millis(100)).unwrap() {
+                    copy.apply(&commit);
+                }
+                if is_last {
+                    return copy;
+                }
+            }
+        });
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (history, map) = (&history, &map);
+                scope.spawn(move || {
+                    let mut recorder = history.recorder();
+                    let mut rng = Rng::new(seed << 8 | thread);
+                    let mut steps = 0;
+                    while steps < 20_000 && Instant::now() < end {
+                        match rng.below(60) {
+                            0 => remove_range(map, &mut rng, &mut recorder),
+                            // So that there are pages between the keys.
+                            1..20 => {
+                                let (key, value) = filler(rng.below(5000));
+                                map.put(key, value).unwrap();
+                            }
+                            _ => step(map, &mut rng, &mut recorder),
+                        }
+                        steps += 1;
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                map.database().checkpoint().unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        stop.store(true, Ordering::SeqCst);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+        reader.join().unwrap()
+    });
+    assert!(history.len() > 100);
+    if let Err(violation) = history.check(&BTreeMap::new()) {
+        panic!("seed {seed}, {shape:?}: {violation}");
+    }
+    let left: BTreeMap<_, _> = map.iter().unwrap().map(Result::unwrap).collect();
+    assert!(copy.records()["t"] == left, "seed {seed}, {shape:?}");
+    let report = map.database().verify().unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn histories_with_ranges_that_go_are_linearizable() {
+    round_of_ranges(61, (Kind::Tree, Tiers::One, false));
+    round_of_ranges(62, (Kind::Tree, Tiers::Two, false));
+    round_of_ranges(63, (Kind::Table, Tiers::Two, false));
+    round_of_ranges(64, (Kind::Lsm, Tiers::Two, false));
 }
