@@ -99,6 +99,8 @@ pub enum Fault {
     ClockBack,
     /// A reader by a range gets the lease with the value.
     LeaseShown,
+    /// A reader that finds a record expired does not wait for who is lengthening its lease.
+    LengtheningUnseen,
     /// A merge makes a record that stays of one that was to expire.
     LeaseLostByMerge,
     /// A commit does not look whether what was read as living has expired.
@@ -168,9 +170,10 @@ impl Fault {
     ];
 
     /// Those of records that expire.
-    pub const OF_EXPIRY: [Fault; 6] = [
+    pub const OF_EXPIRY: [Fault; 7] = [
         Fault::ClockBack,
         Fault::LeaseShown,
+        Fault::LengtheningUnseen,
         Fault::LeaseLostByMerge,
         Fault::ExpiryUnseenByCommit,
         Fault::ExpiredHoldsUnique,

@@ -48,7 +48,7 @@ impl Map {
             Ok((found.unwrap_or(false), ()))
         };
         let (lease, ..) = core
-            .seen(&self.open, Sight::Now, value, read)
+            .seen((&self.open, Some(key)), Sight::Now, value, read)
             .map_err(|e| self.failed(e))?;
         if lease.is_some() {
             take_lease(&self.open, value)?;

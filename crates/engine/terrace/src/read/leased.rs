@@ -1,7 +1,8 @@
 //! Records as readers see them: without those that have expired, and without the lease in front of a value.
 //!
 //! Invariants: who says of a record that it is there has read it before its lease was over, and who says that
-//! it has expired has read it when its lease was over. So both were so at an instant of the call.
+//! it has expired has read it when its lease was over, and nobody was just changing it who had found it there before.
+//! So both were so at an instant of the call.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,6 +13,7 @@ use terrace_tier::Version;
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::planted::{Fault, planted};
 
 /// Which records a reader sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,11 +157,12 @@ pub struct Looked {
 
 impl Core {
     /// Reads by `read` until it is known what a reader sees: nothing, or a record with a lease, whose value as it
-    /// is stored is in `value`. `read` tells whether there is a record, and something beside it.
+    /// is stored is in `value`. `read` tells whether there is a record, and something beside it. `key` is the
+    /// record's, unless the caller holds its lock.
     #[inline]
     pub fn seen<T>(
         &self,
-        open: &Open,
+        (open, key): (&Open, Option<&[u8]>),
         sight: Sight,
         value: &mut Vec<u8>,
         mut read: impl FnMut(&mut Vec<u8>) -> Result<(bool, T)>,
@@ -188,7 +191,12 @@ impl Core {
             if !lease.is_over(now) {
                 return Ok((Some(lease), true, beside));
             }
-            // Another may have taken its place before the time was known.
+            // Another may have taken its place before the time was known, or may be about to: who lengthens a
+            // lease looks at the time under the record's lock, and changes the record later.
+            if let Some(key) = key.filter(|_| !planted(Fault::LengtheningUnseen)) {
+                let locks = &self.tiers.locks;
+                locks.read_waiting(locks.slot(open.id(), key));
+            }
             before = now;
         }
     }
@@ -208,7 +216,7 @@ impl Core {
     ) -> Result<Looked> {
         let read = |value: &mut Vec<u8>| open.structure.get_versioned(key, value);
         let (lease, found, version) = self
-            .seen(open, sight, value, read)
+            .seen((open, Some(key)), sight, value, read)
             .map_err(|e| self.failed(e))?;
         Ok(Looked {
             found,
@@ -227,7 +235,7 @@ impl Core {
     ) -> Result<Option<Lease>> {
         let read = |value: &mut Vec<u8>| Ok((open.structure.get(key, value)?, ()));
         let (lease, ..) = self
-            .seen(open, sight, value, read)
+            .seen((open, Some(key)), sight, value, read)
             .map_err(|e| self.failed(e))?;
         if lease.is_some() && sight != Sight::Stored {
             take_lease(open, value)?;

@@ -53,7 +53,7 @@ impl Core {
                     })
                 };
                 let (lease, ..) = self
-                    .seen(open, Sight::Now, &mut value, read)
+                    .seen((open, Some(keys[i])), Sight::Now, &mut value, read)
                     .map_err(|e| self.failed(e))?;
                 match missed {
                     None => found(i, shown(open, lease, &value)?),

@@ -163,7 +163,7 @@ impl Transaction {
             if planted(Fault::UnlockedRead) {
                 let slot = core.tiers.locks.slot(open.id(), key);
                 let read = |value: &mut Vec<u8>| Ok((open.structure.get(key, value)?, ()));
-                let (lease, ..) = core.seen(open, sight, &mut value, read)?;
+                let (lease, ..) = core.seen((open, Some(key)), sight, &mut value, read)?;
                 (lease, core.tiers.locks.read_waiting(slot))
             } else {
                 let looked = core.look_at(open, sight, key, &mut value)?;

@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use super::expiry::{BEGIN, Hands, at, options, run};
 use super::{create, named, tiny};
-use terrace::{Database, Error, Index, KeySource, Kind, MapOptions, TableOptions, Tiers};
+use terrace::{
+    Database, Error, Index, KeySource, Kind, MapOptions, TableOptions, Tiers, TreeOptions,
+};
 use terrace_sim::SimDisk;
+use terrace_tier::fault::{Point, hook};
 
 /// Scenarios that one fault each is found by, at least, with the fault's name.
-pub const SCENARIOS: [(&str, fn()); 9] = [
+pub const SCENARIOS: [(&str, fn()); 10] = [
     ("moves", moves_of_expired_records),
     ("rows", rows_of_tables),
     ("unique", an_expired_row_holds_no_key),
     ("keys", an_expired_row_holds_none_of_its_keys),
     ("clock", the_time_is_never_less_after_an_opening),
     ("commit", a_commit_sees_what_has_expired),
+    ("lengthened", a_lease_that_is_being_lengthened_is_waited_for),
     ("large", a_large_value_stays_to_its_end),
     ("older", an_older_value_does_not_come_back),
     ("levels", an_older_level_does_not_come_back),
@@ -34,6 +38,54 @@ fn opened(hands: &Arc<Hands>) -> (SimDisk, Database) {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options(1, hands)).unwrap();
     (disk, db)
+}
+
+/// A commit finds a record there, and gives it a longer lease. Who asks for the record in between, when the shorter
+/// one is over, waits: else it would be gone, and there again.
+pub fn a_lease_that_is_being_lengthened_is_waited_for() {
+    let hands = Hands::new();
+    let (_disk, db) = opened(&hands);
+    let options = TreeOptions::new().tiers(Tiers::One).expiring();
+    let tree = db.tree_with("t", options).unwrap();
+    tree.put_until("b", "1", at(BEGIN + 10)).unwrap();
+    // What the reader does: it waits for a lock, or has its answer.
+    let (does, did) = std::sync::mpsc::channel();
+    let (start, started) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn({
+            let tree = &tree;
+            move || {
+                let waits = does.clone();
+                hook(Some(Box::new(move |point| {
+                    if point == Point::Waiting {
+                        let _ = waits.send(());
+                    }
+                })));
+                started.recv().unwrap();
+                let found = tree.get("b").unwrap();
+                let _ = does.send(());
+                hook(None);
+                found
+            }
+        });
+        let (clock, mut first) = (hands.clone(), true);
+        hook(Some(Box::new(move |point| {
+            if point == Point::Applied && std::mem::take(&mut first) {
+                // "a" is written, "b" not yet.
+                clock.pass(20);
+                start.send(()).unwrap();
+                did.recv().unwrap();
+            }
+        })));
+        db.transaction(|t| {
+            assert!(t.get(&tree, "b")?.is_some());
+            t.put(&tree, "a", "2")?;
+            t.put_until(&tree, "b", "2", at(BEGIN + 1000))
+        })
+        .unwrap();
+        hook(None);
+        assert_eq!(reader.join().unwrap().as_deref(), Some(&b"2"[..]));
+    });
 }
 
 /// A transaction that has read a record as being there, and commits when it is not, runs again.

@@ -109,7 +109,7 @@ impl Merging {
                         waits |= found.is_none();
                         Ok((found.unwrap_or(false), ()))
                     };
-                    let (lease, ..) = core.seen(open, Sight::Now, &mut value, &mut read)?;
+                    let (lease, ..) = core.seen((open, None), Sight::Now, &mut value, &mut read)?;
                     lease.inspect(|lease| before.note(*lease));
                     Ok((lease.map(|_| value), ()))
                 },
