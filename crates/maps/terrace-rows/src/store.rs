@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 
 use terrace::Database;
 use terrace_mem::IndexKey;
 
 use crate::error::Error;
 use crate::row::{KeyBytes, Row, with_bytes};
-use crate::spill::cold::{Cold, Trees, build};
+use crate::spill::cold::{Cold, Trees};
 use crate::spill::fetched::{Fetched, Want};
 use crate::stats::{Stats, TableStats};
 use crate::table::handle::{Handle, IndexKind, Table};
@@ -18,7 +18,8 @@ use crate::table::index::{Extract, Index};
 use crate::table::key_map::{KeyMap, Span};
 use crate::table::raw::RawTable;
 use crate::txn::Transaction;
-use crate::txn::partition::Partition;
+use crate::txn::hand;
+use crate::txn::partition::{Partition, lock};
 
 /// How a store is to be.
 #[derive(Clone, Debug)]
@@ -85,6 +86,8 @@ struct Inner {
     id: u64,
     options: Options,
     partitions: Box<[Mutex<Partition>]>,
+    /// Of each partition: the hand has made a step.
+    stepped: Box<[Condvar]>,
     /// Names of the tables, by their numbers; who makes one holds it.
     names: Mutex<Vec<String>>,
     disk: Option<Below>,
@@ -100,22 +103,13 @@ struct Below {
 /// Of the memory so much is the database's, at least this much.
 const DATABASE_SHARE: u64 = 16;
 const DATABASE_LEAST: u64 = 8 << 20;
-/// Changes after which memory is looked at.
-const LOOK: u64 = 128;
 /// Runs of a closure after which what it asks for is read while its partitions are held, so that nobody changes it.
 const HOLD_AFTER: u32 = 8;
-/// Steps of the hand after one transaction, at most: others run in between.
-const STEPS: usize = 64;
 
 /// Tables of rows in memory. Clones are the same store.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
-}
-
-/// A lock, also after a panic: what a panic left half done was taken back before the lock was free.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {
@@ -178,6 +172,7 @@ impl Store {
                 id: IDS.fetch_add(1, Ordering::Relaxed),
                 options,
                 partitions: (0..partitions).map(|_| Mutex::default()).collect(),
+                stepped: (0..partitions).map(|_| Condvar::new()).collect(),
                 names: Mutex::default(),
                 disk,
             }),
@@ -261,8 +256,11 @@ impl Store {
             if wants.is_empty() {
                 let changed = answer?;
                 transaction.commit();
-                if self.inner.disk.is_some() {
-                    partitions.iter().for_each(|&number| self.make_room(number));
+                if let Some(below) = &self.inner.disk {
+                    for &number in partitions {
+                        let of = &self.inner.partitions[number];
+                        hand::make_room(of, &self.inner.stepped[number], below.share);
+                    }
                 }
                 return Ok(changed);
             }
@@ -297,34 +295,6 @@ impl Store {
                 }
             }
         }
-    }
-
-    /// Moves the hand of a partition until it is within its share, in steps that let others in between. What fails is
-    /// told to the next transaction: this one is done.
-    fn make_room(&self, number: usize) {
-        let (Some(below), of) = (&self.inner.disk, &self.inner.partitions[number]) else {
-            return;
-        };
-        for step in 0..STEPS {
-            let mut partition = lock(of);
-            if (step == 0 && partition.changes < LOOK) || partition.busy {
-                return;
-            }
-            partition.changes = 0;
-            if partition.used() <= below.share {
-                return;
-            }
-            partition.busy = true;
-            let swept = step_of(of, partition);
-            let mut partition = lock(of);
-            partition.busy = false;
-            if let Err(error) = swept {
-                partition.failure = Some(error);
-                return;
-            }
-        }
-        // There is more to do: after the next transaction.
-        lock(of).changes = LOOK;
     }
 
     /// Takes the partitions in ascending order, so that no two transactions wait for each other.
@@ -467,52 +437,6 @@ fn read(fetched: &mut Fetched, jobs: Vec<Job>) -> Result<(), Error> {
             }
         }
     }
-    Ok(())
-}
-
-/// One step of the hand, over the table whose turn it is; writes while nobody holds the partition.
-fn step_of(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Result<(), Error> {
-    let tables = partition.tables.len();
-    let Some(table) = (0..tables)
-        .map(|n| (partition.turn + n) % tables)
-        .find(|&n| partition.tables[n].cold.is_some())
-    else {
-        return Ok(());
-    };
-    let (downs, dropped) = partition.tables[table].sweep();
-    partition.counts.evicted += dropped;
-    let Some(cold) = &partition.tables[table].cold else {
-        return Ok(());
-    };
-    // A table is gone through to its end before the next one has its turn.
-    let ended = cold.hand.is_empty();
-    let trees = cold.trees.clone();
-    let (grow, (prefix, unique)) = (cold.grow(), cold.plan());
-    if ended {
-        partition.turn = table + 1;
-    }
-    if downs.is_empty() && grow.is_none() {
-        return Ok(());
-    }
-    drop(partition);
-    // Only the hand adds to the filter, and there is one: what it reads now is all there is.
-    let written = trees.write(&downs).and_then(|()| match grow {
-        Some((trees, keys)) => build(&trees, prefix, &unique, keys).map(Some),
-        None => Ok(None),
-    });
-    let mut partition = lock(of);
-    let filter = match written {
-        Ok(filter) => filter,
-        Err(error) => {
-            partition.tables[table].not_swept(&downs);
-            return Err(error);
-        }
-    };
-    if let (Some(filter), Some(cold)) = (filter, &mut partition.tables[table].cold) {
-        cold.take(filter);
-    }
-    let left = partition.tables[table].swept(&downs);
-    partition.counts.evicted += left;
     Ok(())
 }
 

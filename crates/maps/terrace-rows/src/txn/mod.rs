@@ -1,5 +1,6 @@
 //! A transaction: alone in its partitions, seen whole or not at all.
 
+pub mod hand;
 pub mod partition;
 pub mod undo;
 

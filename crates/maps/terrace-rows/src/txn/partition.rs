@@ -1,10 +1,17 @@
 //! A partition: its part of all tables, and how to take back what the transaction in it has done.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::undo::Undo;
 use crate::error::Error;
 #[cfg(feature = "planted-faults")]
 use crate::faults::{Fault, planted};
 use crate::table::raw::RawTable;
+
+/// A lock, also after a panic: what a panic left half done was taken back before the lock was free.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What one transaction at a time has for itself.
 #[derive(Default)]
