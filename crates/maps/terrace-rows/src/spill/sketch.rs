@@ -18,7 +18,7 @@ impl Sketch {
 
     fn places(&self, hash: u64) -> [usize; 2] {
         let n = self.counters.len() as u64;
-        let of = |half: u64| ((half & 0xffff_ffff) * n >> 32) as usize;
+        let of = |half: u64| (((half & 0xffff_ffff) * n) >> 32) as usize;
         [of(hash), of(hash >> 32)]
     }
 

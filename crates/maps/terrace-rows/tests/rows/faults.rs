@@ -48,7 +48,7 @@ fn long_list() -> Result<(), String> {
     let (store, table) = people(Options::new());
     let person = |id: u32| Person {
         id,
-        city: (id % 7 == 0) as u8,
+        city: id.is_multiple_of(7) as u8,
         badge: u64::from(id),
         text: String::new(),
     };
