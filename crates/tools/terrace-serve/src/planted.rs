@@ -29,6 +29,8 @@ pub enum Fault {
     LeaseKept,
     /// A transaction that runs again publishes again.
     SaidTwice,
+    /// A client that is woken looks in the pool, and one that was served there while it was woken again gets no answer.
+    WokenUnanswered,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -3,6 +3,8 @@
 
 mod scenarios;
 
+use std::sync::atomic::Ordering;
+
 use scenarios::Found;
 use terrace_serve::{Fault, plant};
 
@@ -26,11 +28,17 @@ fn each_planted_fault_is_found() {
         (Fault::PopLost, scenarios::nothing_is_taken_for_who_is_gone),
         (Fault::LeaseKept, scenarios::a_field_written_anew_stays),
         (Fault::SaidTwice, scenarios::a_message_is_heard_once),
+        (
+            Fault::WokenUnanswered,
+            scenarios::who_is_woken_while_it_is_served_gets_its_answer,
+        ),
     ];
     for (fault, scenario) in all {
         assert_eq!(scenario(), Ok(()), "without {fault:?}");
         plant(Some(*fault));
+        scenarios::PLANTED.store(true, Ordering::SeqCst);
         let found = scenario();
+        scenarios::PLANTED.store(false, Ordering::SeqCst);
         plant(None);
         assert!(found.is_err(), "{fault:?} is not found");
         println!("{fault:?}: {}", found.unwrap_err());

@@ -308,9 +308,15 @@ impl EventLoop {
         let said = std::mem::take(&mut peer.said);
         line.out.raw(&said);
         let woken = std::mem::take(&mut peer.woken);
+        let waits = line.blocked.is_some() || planted(Fault::WokenUnanswered);
         peer.line = Some(line);
-        match woken {
-            true => self.wake(id),
+        match woken && waits {
+            true => {
+                // It may be told to wait no more, or may get what it waits for.
+                self.look(id);
+                self.wake(id);
+            }
+            // Who was served meanwhile has an answer to be sent.
             false => self.drive(id),
         }
     }
@@ -531,6 +537,7 @@ impl EventLoop {
             self.work.hurries = self.hurries_until.is_some_and(|until| begun < until);
             let has_input = line.at < line.input.len() || blocked;
             let outcome = match has_input {
+                true if blocked && planted(Fault::WokenUnanswered) => Outcome::Park,
                 true => self.dispatcher.process(line, &mut self.work),
                 false => Outcome::Idle,
             };

@@ -6,7 +6,7 @@ pub mod client;
 pub mod slow_syncs;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::{Client, Served, Value, database, encoded, options};
@@ -18,6 +18,9 @@ pub type Found = Result<(), String>;
 
 /// Far longer than anything here takes on a busy machine.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Whether a fault is planted: then who waits for an answer that does not come gives up soon.
+pub static PLANTED: AtomicBool = AtomicBool::new(false);
 
 fn same(got: &Value, wanted: Value, what: &str) -> Found {
     match *got == wanted {
@@ -313,4 +316,36 @@ pub fn a_message_is_heard_once() -> Found {
         same(&listener.read().items()[2], text(wanted), "what is heard")?;
     }
     Ok(())
+}
+
+/// A client that waits for two lists is woken for each of them. The fault lets it look in the pool, as it does where it
+/// has to wait for the disk or for others: there it is served for the first, and woken for the second meanwhile.
+pub fn who_is_woken_while_it_is_served_gets_its_answer() -> Found {
+    let served = Served::with(ServeOptions {
+        loops: 1,
+        ..options()
+    });
+    let (mut waits, mut pusher) = (served.client(), served.client());
+    waits.send(&[b"BLPOP", b"a", b"b", b"0"]);
+    let begun = Instant::now();
+    while !pusher
+        .say("INFO clients")
+        .text()
+        .contains("blocked_clients:1")
+    {
+        assert!(begun.elapsed() < LONG, "it does not wait");
+    }
+    for command in ["MULTI", "RPUSH a x", "RPUSH b y", "EXEC"] {
+        pusher.say(command);
+    }
+    let patience = match PLANTED.load(Ordering::SeqCst) {
+        true => Duration::from_secs(5),
+        false => LONG,
+    };
+    waits.socket.set_read_timeout(Some(patience)).unwrap();
+    match waits.socket.peek(&mut [0]) {
+        Ok(1) => {}
+        other => return Err(format!("BLPOP has no answer: {other:?}")),
+    }
+    same(&waits.read().items()[0], text("a"), "what BLPOP has from")
 }
