@@ -1,8 +1,8 @@
 //! The course of the figures: a point every few seconds, for as long as somebody on call looks back.
 //!
 //! Invariants: points are in the order of their times; there are never more than were asked for. Rates are of the
-//! time since the point before, and none of the first, nor of one behind a restart of the other process (whose
-//! counters begin anew).
+//! time since the point before, and none of the first, nor where a counter is less than before: behind a restart of
+//! the other process, or where a structure was dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -62,6 +62,26 @@ struct Counted {
 }
 
 impl Counted {
+    /// Whether these are counts of the same since then: none is less, as behind a restart of the other process, or
+    /// where a structure was dropped.
+    fn goes_on(&self, last: &Counted) -> bool {
+        let all = |of: &Counted| {
+            [
+                of.reads,
+                of.hot_hits,
+                of.writes,
+                of.page_reads,
+                of.page_writes,
+                of.committed,
+                of.conflicts,
+                of.waits,
+            ]
+        };
+        let misses = |of: &Counted| of.reads.saturating_sub(of.hot_hits);
+        let pairs = all(self).into_iter().zip(all(last));
+        pairs.into_iter().all(|(now, before)| now >= before) && misses(self) >= misses(last)
+    }
+
     fn of(when: Instant, stats: &Stats) -> Counted {
         let each = || {
             let all = stats.structures.iter();
@@ -132,7 +152,7 @@ impl Course {
             log_bytes: stats.log.bytes_since_checkpoint,
             ..Point::default()
         };
-        if let Some(last) = self.last {
+        if let Some(last) = self.last.filter(|last| counted.goes_on(last)) {
             let seconds = now.duration_since(last.when).as_secs_f64().max(1e-3);
             let grown = |now: u64, before: u64| now.saturating_sub(before) as f64;
             let reads = grown(counted.reads, last.reads);

@@ -98,6 +98,8 @@ struct Below {
     db: Database,
     /// Bytes that each partition may use.
     share: usize,
+    /// Locked as long as the folder is in use.
+    _mark: std::fs::File,
 }
 
 /// Of the memory so much is the database's, at least this much.
@@ -133,27 +135,37 @@ impl Store {
             )));
         }
         let partitions = options.checked()?;
-        if folder.exists() {
-            // Only what a database is: a folder of something else is not emptied.
-            let mine = folder.join(MARK).exists();
-            let empty = std::fs::read_dir(folder)
-                .map_err(|e| Error::Disk(e.to_string()))?
-                .next()
-                .is_none();
-            if !mine && !empty {
-                return Err(Error::Options(format!(
-                    "{} holds something else; name an empty folder",
-                    folder.display()
-                )));
-            }
-            std::fs::remove_dir_all(folder).map_err(|e| Error::Disk(e.to_string()))?;
+        let failed = |e: std::io::Error| Error::Disk(e.to_string());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        // Only what a store has made: a folder of something else is not emptied, nor one that is in use.
+        let mark = folder.join(MARK);
+        let empty = std::fs::read_dir(folder).map_err(failed)?.next().is_none();
+        if !mark.exists() && !empty {
+            return Err(Error::Options(format!(
+                "{} holds something else; name an empty folder",
+                folder.display()
+            )));
         }
-        std::fs::create_dir_all(folder).map_err(|e| Error::Disk(e.to_string()))?;
-        std::fs::write(folder.join(MARK), "").map_err(|e| Error::Disk(e.to_string()))?;
+        let mark = std::fs::File::create(mark).map_err(failed)?;
+        if mark.try_lock().is_err() {
+            return Err(Error::Options(format!(
+                "{} is in use by another store; close it, or name another folder",
+                folder.display()
+            )));
+        }
+        let rows = folder.join("rows");
+        if rows.exists() {
+            std::fs::remove_dir_all(&rows).map_err(failed)?;
+        }
         let below = (options.memory / DATABASE_SHARE).max(DATABASE_LEAST);
-        let db = Database::open(folder.join("rows"), terrace::Options::new().memory(below))?;
+        let db = Database::open(rows, terrace::Options::new().memory(below))?;
         let share = (options.memory - below) as usize / partitions;
-        Ok(Store::build(options, partitions, Some(Below { db, share })))
+        let below = Below {
+            db,
+            share,
+            _mark: mark,
+        };
+        Ok(Store::build(options, partitions, Some(below)))
     }
 
     /// A store with options.

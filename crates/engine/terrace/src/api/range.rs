@@ -75,6 +75,10 @@ pub(super) struct Value {
     pub lease: Lease,
 }
 
+/// Whoever lengthens a lease has looked at the time under the record's lock, and changes the record far sooner than this
+/// many milliseconds later: meanwhile nobody else gets through the gate. Records that have expired earlier are gone.
+const JUST_MS: u64 = 60_000;
+
 /// The value of a record, if it is there for readers: of one that was read into a window when it was no earlier
 /// than `time`. One that is large is looked up, and one that has expired since, for another may have come.
 #[inline]
@@ -95,10 +99,12 @@ pub(super) fn value_of<'k>(
         let shown = match sight {
             Sight::Stored => Some(stored),
             Sight::At(time) => (!lease.is_over(time)).then_some(value),
-            Sight::Now if lease.is_over(time) => {
+            // A commit may be lengthening its lease just now; the lookup waits for it.
+            Sight::Now if lease.is_over(time) && lease.is_over(time.saturating_sub(JUST_MS)) => {
                 map.db.handle.core.expired.note_hidden();
                 None
             }
+            Sight::Now if lease.is_over(time) => return looked_up(map, sight, key()),
             Sight::Now if lease == Lease::ENDLESS => Some(value),
             Sight::Now if !lease.is_over(map.db.handle.core.clock.now()) => Some(value),
             Sight::Now => return looked_up(map, sight, key()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::expiry::{BEGIN, Hands, at, options, run};
 use super::{create, named, tiny};
 use terrace::{
-    Database, Error, Index, KeySource, Kind, MapOptions, TableOptions, Tiers, TreeOptions,
+    Database, Error, Index, KeySource, Kind, MapOptions, TableOptions, Tiers, Tree, TreeOptions,
 };
 use terrace_sim::SimDisk;
 use terrace_tier::fault::{Point, hook};
@@ -43,6 +43,14 @@ fn opened(hands: &Arc<Hands>) -> (SimDisk, Database) {
 /// A commit finds a record there, and gives it a longer lease. Who asks for the record in between, when the shorter
 /// one is over, waits: else it would be gone, and there again.
 pub fn a_lease_that_is_being_lengthened_is_waited_for() {
+    lengthened(|tree| tree.get("b").unwrap());
+    lengthened(|tree| {
+        let last = tree.iter().unwrap().next_back();
+        last.map(|record| record.unwrap().1)
+    });
+}
+
+fn lengthened(ask: fn(&Tree) -> Option<Vec<u8>>) {
     let hands = Hands::new();
     let (_disk, db) = opened(&hands);
     let options = TreeOptions::new().tiers(Tiers::One).expiring();
@@ -62,7 +70,7 @@ pub fn a_lease_that_is_being_lengthened_is_waited_for() {
                     }
                 })));
                 started.recv().unwrap();
-                let found = tree.get("b").unwrap();
+                let found = ask(tree);
                 let _ = does.send(());
                 hook(None);
                 found

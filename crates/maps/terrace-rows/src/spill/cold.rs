@@ -251,7 +251,8 @@ impl Cold {
     }
 
     /// Whether a range of primary keys may have rows there.
-    pub fn may_have_range(&self, span: &Span<'_>) -> bool {
+    /// `number` says that keys are numbers of 8 bytes.
+    pub fn may_have_range(&self, span: &Span<'_>, number: bool) -> bool {
         let Some(greatest) = &self.greatest else {
             return false;
         };
@@ -263,7 +264,8 @@ impl Cold {
         let within = n > 0
             && span.low.len() >= n
             && span.high.is_some_and(|high| {
-                high.len() >= n && high[..n] == span.low[..n] || is_next(&span.low[..n], high)
+                high.len() >= n && high[..n] == span.low[..n]
+                    || is_next(&span.low[..n], high, number)
             });
         !within || self.filter.may(hash(PREFIX, &span.low[..n]))
     }
@@ -346,18 +348,32 @@ pub fn build(trees: &Trees, prefix: usize, unique: &[bool], keys: u64) -> Result
     Ok(filter)
 }
 
-/// Whether `high` is the least key past all that begin with `prefix`.
-fn is_next(prefix: &[u8], high: &[u8]) -> bool {
+/// Whether `high` is the least key past all that begin with `prefix`: of numbers of 8 bytes with zeros behind.
+fn is_next(prefix: &[u8], high: &[u8], number: bool) -> bool {
     let mut next = prefix.to_vec();
     while let Some(last) = next.last_mut() {
         if *last < 0xff {
             *last += 1;
+            let zeros = |rest: &[u8]| number && rest.iter().all(|&byte| byte == 0);
             return next == high
-                || high
-                    .strip_prefix(&next[..])
-                    .is_some_and(|rest| rest.iter().all(|&byte| byte == 0));
+                || high.len() <= 8 && high.strip_prefix(&next[..]).is_some_and(zeros);
         }
         next.pop();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_prefix_begins_where_no_key_of_it_is_left_out() {
+        assert!(is_next(b"aa", b"ab", false) && is_next(b"a\xff", b"b", false));
+        // "ab" itself is before this one.
+        assert!(!is_next(b"aa", b"ab\0", false) && !is_next(b"\xff", b"\xff\0", false));
+        let (low, high) = (1u32.to_be_bytes(), (2u64 << 32).to_be_bytes());
+        assert!(is_next(&low, &high, true));
+        assert!(!is_next(&low, &[&high[..], &[0]].concat(), true));
+    }
 }

@@ -19,6 +19,8 @@ use crate::txn::undo::{Before, Undo};
 /// Rows that a step of the hand takes down, and that it looks at, at most.
 const TOGETHER: usize = 256;
 const LOOKED_AT: usize = 4096;
+/// Bytes that it takes down, and a row more: the database takes far larger batches.
+const MOST_BYTES: usize = 1 << 20;
 
 /// Keys of indexes, one after the other.
 #[derive(Default)]
@@ -92,6 +94,9 @@ impl RawTable {
     /// Where the row of a key is.
     #[inline]
     pub fn place(&self, key: &[u8]) -> Place {
+        if self.number && key.len() != 8 {
+            return Place::Absent;
+        }
         match self.primary.get(key) {
             Some(RowId::GONE) => Place::Absent,
             Some(id) => Place::Row(id),
@@ -125,7 +130,7 @@ impl RawTable {
         let asks = self
             .cold
             .as_ref()
-            .is_some_and(|cold| cold.may_have_range(&span));
+            .is_some_and(|cold| cold.may_have_range(&span, self.number));
         self.each(of, None, span, fetched, asks, see)
     }
 
@@ -411,6 +416,10 @@ impl RawTable {
                     .found
                     .iter()
                     .any(|(_, owner, _)| owner != key && self.primary.get(owner).is_none());
+                if !taken && !range.complete {
+                    fetched.want_range(partition, table, Some(i), &span);
+                    return Err(Error::Cold);
+                }
             }
             if taken {
                 return Err(Error::Duplicate {
@@ -551,6 +560,7 @@ impl RawTable {
             return (Vec::new(), 0);
         };
         let (mut downs, mut clean, mut seen, mut last) = (Vec::new(), Vec::new(), 0, None);
+        let mut bytes = 0;
         let span = Span {
             low: &cold.hand,
             high: None,
@@ -571,6 +581,7 @@ impl RawTable {
                     0 => {
                         // It may be there from here on, whatever happens meanwhile.
                         rows.set_state(id, STORED);
+                        bytes += key.len() + rows.get(id).len();
                         downs.push(Down {
                             key: key.to_vec(),
                             row: Some(rows.get(id).to_vec()),
@@ -580,7 +591,8 @@ impl RawTable {
                     _ => rows.set_state(id, state - 1),
                 }
             }
-            let goes_on = downs.len() + clean.len() < TOGETHER && seen < LOOKED_AT;
+            let goes_on =
+                downs.len() + clean.len() < TOGETHER && seen < LOOKED_AT && bytes < MOST_BYTES;
             if !goes_on {
                 last = Some([key, &[0]].concat());
             }

@@ -233,6 +233,10 @@ impl Slab {
         self.len += 1;
         self.live += chunk.size + 1;
         self.bytes += taken(chunk) - before;
+        if chunk.is_full() {
+            // It is the last one of its class; who removes a row from it names it again.
+            self.open[usize::from(class)].pop();
+        }
         let id = RowId(at << SLOT_BITS | slot as u32);
         self.fill(id, row, state);
         Some(id)
@@ -358,6 +362,24 @@ mod tests {
             last = (class, size);
         }
         assert_eq!(class(LARGEST + 1).0, LARGE);
+    }
+
+    #[test]
+    fn a_queue_leaves_nothing_behind() {
+        let mut slab = Slab::default();
+        let mut rows: std::collections::VecDeque<RowId> = (0..6000)
+            .map(|_| slab.insert(&[1; 100], 0).unwrap())
+            .collect();
+        for _ in 0..20_000 {
+            slab.remove(rows.pop_front().unwrap());
+            rows.push_back(slab.insert(&[2; 100], 0).unwrap());
+        }
+        let named: usize = slab.open.iter().map(Vec::len).sum();
+        assert!(
+            named <= slab.chunks.len(),
+            "{named} of {}",
+            slab.chunks.len()
+        );
     }
 
     #[test]

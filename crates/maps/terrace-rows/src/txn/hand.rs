@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::partition::{Partition, lock};
 use crate::error::Error;
-use crate::spill::cold::build;
+use crate::spill::cold::{Down, build};
 
 /// Changes after which memory is looked at.
 const LOOK: u64 = 128;
@@ -26,6 +26,21 @@ impl Drop for Moves<'_> {
     fn drop(&mut self) {
         lock(self.of).busy = false;
         self.stepped.notify_all();
+    }
+}
+
+/// Rows on their way down. After an error, and a panic of an index's function, they are written again.
+struct Unwritten<'a> {
+    of: &'a Mutex<Partition>,
+    table: usize,
+    downs: &'a [Down],
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        if !self.downs.is_empty() {
+            lock(self.of).tables[self.table].not_swept(self.downs);
+        }
     }
 }
 
@@ -87,23 +102,23 @@ fn step(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Resu
         return Ok(());
     }
     drop(partition);
+    let mut unwritten = Unwritten {
+        of,
+        table,
+        downs: &downs,
+    };
     // Only the hand adds to the filter, and there is one: what it reads now is all there is.
     let written = trees.write(&downs).and_then(|()| match grow {
         Some((trees, keys)) => build(&trees, prefix, &unique, keys).map(Some),
         None => Ok(None),
     });
+    let filter = written?;
     let mut partition = lock(of);
-    let filter = match written {
-        Ok(filter) => filter,
-        Err(error) => {
-            partition.tables[table].not_swept(&downs);
-            return Err(error);
-        }
-    };
     if let (Some(filter), Some(cold)) = (filter, &mut partition.tables[table].cold) {
         cold.take(filter);
     }
     let left = partition.tables[table].swept(&downs);
     partition.counts.evicted += left;
+    unwritten.downs = &[];
     Ok(())
 }

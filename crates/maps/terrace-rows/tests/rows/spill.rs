@@ -225,7 +225,12 @@ fn a_folder_of_something_else_is_not_emptied() {
     ));
     assert!(folder.path().join("letter").exists());
     let own = folder.path().join("own");
-    drop(Store::open(&own, Options::new()).unwrap());
+    let open = Store::open(&own, Options::new()).unwrap();
+    assert!(matches!(
+        Store::open(&own, Options::new()),
+        Err(Error::Options(_))
+    ));
+    drop(open);
     drop(Store::open(&own, Options::new()).unwrap());
     assert!(Store::open(&own, Options::new().memory(1)).is_err());
 }

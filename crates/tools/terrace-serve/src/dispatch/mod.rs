@@ -319,6 +319,8 @@ impl Dispatcher {
             array: wait.array,
             length,
         });
+        // What ended a wait before is not about this one.
+        line.session.info.unblocked.store(0, Ordering::SeqCst);
         line.session.info.blocked.store(true, Ordering::SeqCst);
     }
 
