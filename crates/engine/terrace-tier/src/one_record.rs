@@ -198,6 +198,16 @@ pub(crate) fn write(
             prepared.discard(store)?;
             return Ok(Written::Claimed(claim));
         }
+        // Who has begun to watch since then, and was not told, reads as of a later instant.
+        let holds = expect.as_ref().and_then(|expect| expect.holds);
+        let lock = match unless(holds, lock) {
+            Ok(lock) => lock,
+            Err(lock) => {
+                lock.release_unchanged();
+                drop(door);
+                continue;
+            }
+        };
         match attempt(&door, prepared.value, &may_unlink) {
             Ok(Changed { changed, chains }) => {
                 if changed {

@@ -9,9 +9,10 @@ use crate::common::{SHAPES, create, factor, named, seeds, tiny};
 use terrace::fault::{calm_rounds, round, store};
 use terrace::{
     Database, Error, Expires, HashOptions, Index, KeySource, Kind, Map, MapOptions, Merge,
-    TableOptions, Tiers,
+    TableOptions, Tiers, TreeOptions,
 };
 use terrace_sim::{Rng, SimDisk};
+use terrace_tier::fault::{Point, hook};
 
 #[test]
 fn random_steps_match_a_model_in_every_structure() {
@@ -147,6 +148,28 @@ fn a_lease_that_ends_while_it_is_lengthened_has_ended() {
         assert_eq!(seen, [true, false], "{shape:?}");
         assert_eq!(map.get("a").unwrap(), None);
         assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn a_lease_that_ends_behind_the_look_at_who_watches_has_ended() {
+    for tiers in [Tiers::One, Tiers::Two] {
+        let hands = Hands::new();
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
+        let options = TreeOptions::new().tiers(tiers).expiring();
+        let tree = db.tree_with("t", options).unwrap();
+        tree.put_until("a", "some", at(BEGIN + 10)).unwrap();
+        let (clock, mut first) = (hands.clone(), true);
+        hook(Some(Box::new(move |point| {
+            if point == Point::Told && std::mem::take(&mut first) {
+                clock.pass(10);
+            }
+        })));
+        let lengthened = tree.expire_at("a", at(BEGIN + 1000));
+        hook(None);
+        assert!(!lengthened.unwrap(), "{tiers:?}");
+        assert_eq!(tree.get("a").unwrap(), None);
     }
 }
 
