@@ -47,12 +47,12 @@ pub struct Point {
     pub waits: f64,
 }
 
-/// What only grows, of one moment.
+/// What only grows, of one moment, or since another one.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     when: Instant,
-    reads: u64,
     hot_hits: u64,
+    other_reads: u64,
     writes: u64,
     page_reads: u64,
     page_writes: u64,
@@ -62,26 +62,6 @@ struct Counted {
 }
 
 impl Counted {
-    /// Whether these are counts of the same since then: none is less, as behind a restart of the other process, or
-    /// where a structure was dropped.
-    fn goes_on(&self, last: &Counted) -> bool {
-        let all = |of: &Counted| {
-            [
-                of.reads,
-                of.hot_hits,
-                of.writes,
-                of.page_reads,
-                of.page_writes,
-                of.committed,
-                of.conflicts,
-                of.waits,
-            ]
-        };
-        let misses = |of: &Counted| of.reads.saturating_sub(of.hot_hits);
-        let pairs = all(self).into_iter().zip(all(last));
-        pairs.into_iter().all(|(now, before)| now >= before) && misses(self) >= misses(last)
-    }
-
     fn of(when: Instant, stats: &Stats) -> Counted {
         let each = || {
             let all = stats.structures.iter();
@@ -89,10 +69,8 @@ impl Counted {
         };
         Counted {
             when,
-            reads: each()
-                .map(|one| one.hot_hits + one.cold_hits + one.misses)
-                .sum(),
             hot_hits: each().map(|one| one.hot_hits).sum(),
+            other_reads: each().map(|one| one.cold_hits + one.misses).sum(),
             // Changes of indexes belong to those of their table.
             writes: stats.structures.iter().map(|one| one.writes).sum(),
             page_reads: stats.pages.reads,
@@ -101,6 +79,23 @@ impl Counted {
             conflicts: stats.transactions.conflicts,
             waits: stats.pages.waits_for_frames + stats.pages.waits_for_cut,
         }
+    }
+
+    /// What has come since then; nothing where something is less, as behind a restart of the other process, or where
+    /// a structure was dropped.
+    fn since(&self, last: &Counted) -> Option<Counted> {
+        let grown = |of: fn(&Counted) -> u64| of(self).checked_sub(of(last));
+        Some(Counted {
+            when: last.when,
+            hot_hits: grown(|counted| counted.hot_hits)?,
+            other_reads: grown(|counted| counted.other_reads)?,
+            writes: grown(|counted| counted.writes)?,
+            page_reads: grown(|counted| counted.page_reads)?,
+            page_writes: grown(|counted| counted.page_writes)?,
+            committed: grown(|counted| counted.committed)?,
+            conflicts: grown(|counted| counted.conflicts)?,
+            waits: grown(|counted| counted.waits)?,
+        })
     }
 }
 
@@ -152,20 +147,19 @@ impl Course {
             log_bytes: stats.log.bytes_since_checkpoint,
             ..Point::default()
         };
-        if let Some(last) = self.last.filter(|last| counted.goes_on(last)) {
-            let seconds = now.duration_since(last.when).as_secs_f64().max(1e-3);
-            let grown = |now: u64, before: u64| now.saturating_sub(before) as f64;
-            let reads = grown(counted.reads, last.reads);
-            let operations = reads + grown(counted.writes, last.writes);
-            let page_reads = grown(counted.page_reads, last.page_reads);
+        if let Some(grown) = self.last.and_then(|last| counted.since(&last)) {
+            let seconds = now.duration_since(grown.when).as_secs_f64().max(1e-3);
+            let reads = grown.hot_hits + grown.other_reads;
+            let operations = (reads + grown.writes) as f64;
+            let share = |part: u64, of: f64| (of > 0.0).then(|| part as f64 / of);
             point.operations = operations / seconds;
-            point.reads_per_operation = (operations > 0.0).then(|| page_reads / operations);
-            point.hit_rate = (reads > 0.0).then(|| grown(counted.hot_hits, last.hot_hits) / reads);
-            point.page_reads = page_reads / seconds;
-            point.page_writes = grown(counted.page_writes, last.page_writes) / seconds;
-            point.committed = grown(counted.committed, last.committed) / seconds;
-            point.conflicts = grown(counted.conflicts, last.conflicts) / seconds;
-            point.waits = grown(counted.waits, last.waits) / seconds;
+            point.reads_per_operation = share(grown.page_reads, operations);
+            point.hit_rate = share(grown.hot_hits, reads as f64);
+            point.page_reads = grown.page_reads as f64 / seconds;
+            point.page_writes = grown.page_writes as f64 / seconds;
+            point.committed = grown.committed as f64 / seconds;
+            point.conflicts = grown.conflicts as f64 / seconds;
+            point.waits = grown.waits as f64 / seconds;
         }
         self.last = Some(counted);
         self.points.push_back(point);
@@ -215,6 +209,14 @@ mod tests {
         assert_eq!((point.operations, point.hit_rate), (0.0, None));
         let times: Vec<f64> = course.points().map(|point| point.at).collect();
         assert_eq!(times, [5.0, 10.0]);
+
+        // What was counted of a structure goes with it, so nothing is said of the time in between.
+        let others = db.tree("others").unwrap();
+        (0..10u8).for_each(|n| assert_eq!(others.get([n]).unwrap(), None));
+        db.drop_structure("users").unwrap();
+        course.add(began + 3 * EVERY, &db.stats());
+        let point = course.latest().unwrap();
+        assert_eq!((point.operations, point.hit_rate), (0.0, None));
     }
 
     #[test]

@@ -75,8 +75,9 @@ pub(super) struct Value {
     pub lease: Lease,
 }
 
-/// Whoever lengthens a lease has looked at the time under the record's lock, and changes the record far sooner than this
-/// many milliseconds later: meanwhile nobody else gets through the gate. Records that have expired earlier are gone.
+/// Who lengthens a lease looks at the time under the record's lock, and changes the record later. What has expired within
+/// this many milliseconds is looked up, which waits for that lock; to look up all that has expired would make ranges
+/// over it slow, and no writer is taken to stand still for so long in between.
 const JUST_MS: u64 = 60_000;
 
 /// The value of a record, if it is there for readers: of one that was read into a window when it was no earlier
@@ -99,12 +100,10 @@ pub(super) fn value_of<'k>(
         let shown = match sight {
             Sight::Stored => Some(stored),
             Sight::At(time) => (!lease.is_over(time)).then_some(value),
-            // A commit may be lengthening its lease just now; the lookup waits for it.
-            Sight::Now if lease.is_over(time) && lease.is_over(time.saturating_sub(JUST_MS)) => {
+            Sight::Now if lease.is_over(time.saturating_sub(JUST_MS)) => {
                 map.db.handle.core.expired.note_hidden();
                 None
             }
-            Sight::Now if lease.is_over(time) => return looked_up(map, sight, key()),
             Sight::Now if lease == Lease::ENDLESS => Some(value),
             Sight::Now if !lease.is_over(map.db.handle.core.clock.now()) => Some(value),
             Sight::Now => return looked_up(map, sight, key()),
