@@ -7,8 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// What a program needs beside the memory of its store: its own text, threads, the benchmark.
-const BESIDE: u64 = 32 << 20;
+/// What a program may have beside the memory of its store, in bytes: first what its own text, its threads and the
+/// benchmark need, then more, for stores that do not keep to their number.
+pub const BESIDE: [u64; 3] = [32 << 20, 96 << 20, 288 << 20];
 
 /// A group; it goes when this is dropped.
 pub struct Group {
@@ -16,7 +17,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// One that may have so many bytes for a store.
+    /// One that may have so many bytes, all in all.
     ///
     /// # Errors
     /// What the system says; that no groups can be made there.
@@ -25,7 +26,7 @@ impl Group {
         let group = Group { folder };
         std::fs::create_dir_all(&group.folder)
             .with_context(|| format!("cannot make the group {}", group.folder.display()))?;
-        let bound = (memory + BESIDE).to_string();
+        let bound = memory.to_string();
         let names = ["memory.max", "memory.limit_in_bytes"];
         let file = names.map(|name| group.folder.join(name));
         let file = file.into_iter().find(|file| file.exists());

@@ -169,7 +169,10 @@ fn one(args: &One) -> Result<()> {
         threads: args.threads,
     };
     let store = (known.open)(&opening).map_err(|error| anyhow!("cannot open it: {error}"))?;
-    let report = prepared.run(&Measured::new(store, &args.folder), &mut |_| ())?;
+    let report = prepared.run(
+        &Measured::new(store, &args.folder, known.load_batch),
+        &mut |_| (),
+    )?;
     println!("{}", report.to_json());
     Ok(())
 }

@@ -8,6 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use terrace_bench::{Counters, Target, TargetResult, resident};
 
+/// A key and its value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
 /// How a store is opened.
 pub struct Opening<'a> {
     /// An empty folder.
@@ -28,6 +31,13 @@ pub trait Store: Sync {
 
     /// Writes a value.
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()>;
+
+    /// Writes many, as its documents advise where many are loaded.
+    fn put_all(&self, records: &[Record]) -> TargetResult<()> {
+        records
+            .iter()
+            .try_for_each(|(key, value)| self.put(key, value))
+    }
 
     /// Visits up to `limit` records in the order of keys, the first at `from` or behind it.
     fn scan(
@@ -53,13 +63,18 @@ pub struct Measured {
     store: Box<dyn Store>,
     folder: PathBuf,
     locks: Vec<Mutex<()>>,
+    load_batch: usize,
+    /// Records of a load that are not written yet; nothing once the load has ended.
+    loading: Mutex<Option<Vec<Record>>>,
 }
 
 impl Measured {
-    /// A store whose files are in this folder.
-    pub fn new(store: Box<dyn Store>, folder: &Path) -> Measured {
+    /// A store whose files are in this folder; so many records are loaded at once, 1 for one after the other.
+    pub fn new(store: Box<dyn Store>, folder: &Path, load_batch: usize) -> Measured {
         Measured {
             store,
+            load_batch,
+            loading: Mutex::new((load_batch > 1).then(Vec::new)),
             folder: folder.into(),
             locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
         }
@@ -101,7 +116,19 @@ impl Target for Measured {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
-        self.store.put(key, value)
+        let batch = {
+            let mut loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(records) = loading.as_mut() else {
+                drop(loading);
+                return self.store.put(key, value);
+            };
+            records.push((key.to_vec(), value.to_vec()));
+            if records.len() < self.load_batch {
+                return Ok(());
+            }
+            std::mem::take(records)
+        };
+        self.store.put_all(&batch)
     }
 
     fn update(&self, key: &[u8], value: &[u8]) -> TargetResult<bool> {
@@ -150,6 +177,14 @@ impl Target for Measured {
     }
 
     fn settle(&self) -> TargetResult<()> {
+        let rest = self
+            .loading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(rest) = rest {
+            self.store.put_all(&rest)?;
+        }
         self.store.settle()
     }
 }

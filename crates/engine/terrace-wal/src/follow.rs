@@ -69,6 +69,14 @@ impl State {
         retained.last().map_or(from, |(&n, _)| u64::from(n))
     }
 
+    /// Whether the log never came to this place, or was cut in front of it.
+    fn is_behind_end(&self, place: &Place) -> bool {
+        match self.older.get(&place.segment) {
+            Some(older) => u64::from(place.offset) > older.end.next_multiple_of(SECTOR),
+            None => Lsn::new(place.segment, place.offset) > self.marks.written_to(),
+        }
+    }
+
     /// Lets go of all holds, because the space is needed; whether there is something to delete now. Nothing
     /// stays for later readers either, until the next opening.
     pub(crate) fn break_holds(&mut self) -> bool {
@@ -121,8 +129,9 @@ impl Log {
             let is_there = number == state.current.number || state.older.contains_key(&number);
             let waits = state.asked.delete.contains(&number);
             let is_kept = u64::from(number) >= state.first_kept(state.holds.cut);
-            // What nobody keeps and waits for nothing is being deleted.
-            if !is_there || !waits && !is_kept {
+            // What nobody keeps and waits for nothing is being deleted; a place behind the end is one of before a
+            // crash, which took back what led there.
+            if !is_there || !waits && !is_kept || state.is_behind_end(&place) {
                 return Ok(None);
             }
             state.asked.delete.retain(|&n| n < number);
@@ -165,6 +174,12 @@ impl Log {
         if any {
             self.background.notify_one();
         }
+    }
+
+    /// Whether the follower stands before the cut from which the log was recovered when it was opened. A gap there is no
+    /// damage: a checkpoint has all of that, and may be durable although the log is not.
+    pub fn is_before_opening(&self, follower: &Follower) -> bool {
+        follower.at < self.state.lock().holds.opened_at
     }
 
     /// Sequence number of the next record.

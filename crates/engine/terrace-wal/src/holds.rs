@@ -1,5 +1,7 @@
 //! Who keeps segments of the log from being put aside, and which.
 
+use crate::lsn::Lsn;
+
 /// Keeps segments of the log from being put aside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub struct HoldId(u64);
@@ -23,6 +25,8 @@ pub(crate) struct Holds {
     pub(crate) cut: u64,
     /// Bytes of files before the cut that stay for who reads them later.
     pub(crate) retained: u64,
+    /// The cut from which the log was recovered.
+    pub(crate) opened_at: Lsn,
 }
 
 impl Holds {

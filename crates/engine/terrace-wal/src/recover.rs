@@ -130,6 +130,7 @@ impl Log {
         state.older = older(&chain, &end);
         state.older.extend(retained);
         state.holds.cut = u64::from(at.segment());
+        state.holds.opened_at = at;
         Ok((Log::with_state(disk, options, state), report))
     }
 }

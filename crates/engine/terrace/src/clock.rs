@@ -84,6 +84,8 @@ const DOUBTED_STEP_MS: u64 = 3_600_000;
 const DOUBTED_FOR_MS: u64 = 600_000;
 /// How far the wall clock may run on until it is compared with the monotonic one again.
 const COMPARED_EACH_MS: u64 = 60_000;
+/// What was said before that, nobody who looked at the time then is still about to act on.
+const LONG_MS: u64 = 60_000;
 /// A step back of less is nothing to tell of: clocks are corrected all the time.
 const TOLD_STEP_MS: u64 = 2_000;
 
@@ -102,6 +104,8 @@ pub struct Clock {
     doubted_at: AtomicU64,
     compared: Mutex<Compared>,
     steps: AtomicU64,
+    /// See [`Clock::long_ago`].
+    long_ago: AtomicU64,
 }
 
 /// When the two clocks were compared last, and what is held against the wall clock.
@@ -110,6 +114,8 @@ struct Compared {
     monotonic: u64,
     /// A step forward that is not believed yet.
     doubted: Option<Doubted>,
+    /// What the wall clock said at an earlier comparison, and the monotonic one: the next for [`Clock::long_ago`].
+    earlier: (u64, u64),
 }
 
 /// See [`Compared::doubted`].
@@ -138,8 +144,10 @@ impl Clock {
                 wall: now,
                 monotonic,
                 doubted: None,
+                earlier: (now, monotonic),
             }),
             steps: AtomicU64::new(0),
+            long_ago: AtomicU64::new(now),
         }
     }
 
@@ -173,6 +181,13 @@ impl Clock {
             return floor;
         }
         self.compare(wall)
+    }
+
+    /// What this said at least [`LONG_MS`] ago, by the monotonic clock, or when it was made: a minute or some before
+    /// now, and earlier where the wall clock has stepped since.
+    #[inline]
+    pub fn long_ago(&self) -> u64 {
+        self.long_ago.load(Ordering::Acquire)
     }
 
     /// No answer from now on is less than this.
@@ -230,6 +245,11 @@ impl Clock {
                 return now.max(expected);
             }
         }
+        let (said, at) = compared.earlier;
+        if monotonic.saturating_sub(at) >= LONG_MS {
+            self.long_ago.store(said, Ordering::Release);
+            compared.earlier = (wall, monotonic);
+        }
         compared.wall = wall;
         compared.monotonic = monotonic;
         compared.doubted = None;
@@ -282,6 +302,28 @@ mod tests {
 
     fn clock(hands: &Arc<Hands>, floor: u64) -> Clock {
         Clock::running(Source(hands.clone()), floor)
+    }
+
+    #[test]
+    fn what_was_said_long_ago_was_said_a_minute_before_at_least() {
+        let hands = at(BEGIN);
+        let clock = clock(&hands, 0);
+        assert_eq!(clock.long_ago(), BEGIN);
+        let mut said = vec![(0, BEGIN)];
+        for round in 0..200 {
+            hands.pass([1, 700, 20_000, 61_000][round % 4]);
+            // Steps that are believed at once.
+            let step = if round % 7 == 0 { 120_000 } else { 0 };
+            hands.wall.fetch_add(step, Ordering::Relaxed);
+            let now = clock.now();
+            let monotonic = hands.monotonic.load(Ordering::Relaxed);
+            let long = said.iter().rev().find(|(at, _)| at + LONG_MS <= monotonic);
+            let most = long.map_or(BEGIN, |(_, said)| *said);
+            assert!(clock.long_ago() <= most, "round {round}");
+            said.push((monotonic, now));
+        }
+        let far = said[said.len() - 30].1;
+        assert!(clock.long_ago() > far, "{} {far}", clock.long_ago());
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub enum Fault {
     SnapshotBeforeHold,
     /// A checkpoint is durable before the log is that somebody reads.
     CheckpointAheadOfFeed,
+    /// Who begins to read the changes is given a place that a power cut can take back.
+    PlaceBeforeSync,
     /// Following ends without the point that its chain lacks.
     EndsWithoutPoint,
     /// What is archived is said to be in the set, though no point leads to it.
@@ -122,7 +124,8 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 24] = [
+    pub const ANYWHERE: [Fault; 25] = [
+        Fault::PlaceBeforeSync,
         Fault::CheckpointAheadOfFeed,
         Fault::UnfinishedShown,
         Fault::SnapshotBeforeHold,

@@ -86,7 +86,6 @@ fn remove(
 ) -> Result<u64> {
     options.rate.check()?;
     let core = &map.db.handle.core;
-    let durability = options.durability.unwrap_or(core.options.durability);
     let mut pace = Pace::new(options.rate, 0, options.cancel.as_ref());
     let (mut window, mut again) = (Window::default(), Window::default());
     window.set_limit(STEP_RECORDS);
@@ -119,7 +118,7 @@ fn remove(
             there += u64::from(!expiring || !core.is_over(&window, i));
         }
         if !batch.is_empty() {
-            map.db.write(batch, durability)?;
+            map.db.write(batch, options.durability)?;
             removed += there;
             if map.open.spec.tiers == Tiers::Two {
                 // Who walks over marks of deletions takes them down: now, as the pages below are in memory.

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use common::chains::chains;
 use common::changes::{
-    a_copy_equals_the_database, a_snapshot_begins_where_the_changes_do,
+    a_copy_equals_the_database, a_place_to_begin_at_outlives_a_power_cut,
+    a_snapshot_begins_where_the_changes_do,
     what_is_unfinished_is_not_shown,
 };
 use common::clock::clocks;
@@ -273,7 +274,11 @@ const ATTEMPTS: u32 = 20;
 
 #[test]
 fn planted_faults_are_caught() {
-    let scenarios: [(&str, fn()); 18] = [
+    let scenarios: [(&str, fn()); 19] = [
+        (
+            "a place to begin at",
+            a_place_to_begin_at_outlives_a_power_cut,
+        ),
         (
             "a snapshot to begin with",
             a_snapshot_begins_where_the_changes_do,

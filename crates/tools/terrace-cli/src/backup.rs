@@ -387,7 +387,7 @@ pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
     if let Reached::Own(db) = db {
         db.close()?;
     }
-    print(&if args.json {
+    let text = if args.json {
         format!("{}\n", json!(done))
     } else {
         let mut text = format!(
@@ -405,7 +405,12 @@ pub fn compact(args: &CompactArgs) -> Result<ExitCode> {
             );
         }
         text
-    })?;
+    };
+    if done.unreadable > 0 {
+        print_found(&text)?;
+        return Ok(ExitCode::FAILURE);
+    }
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

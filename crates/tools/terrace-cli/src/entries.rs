@@ -100,7 +100,10 @@ pub fn put(args: &PutArgs) -> Result<ExitCode> {
     let (db, tree) = db.open_to_write(|db| match &args.structure {
         Some(name) => db.tree_or_create(name, &settings),
         None if db.names().is_empty() => db.tree_or_create("main", &settings),
-        None => db.tree(None),
+        None => match db.names().as_slice() {
+            [only] => db.tree_or_create(only, &settings),
+            _ => db.tree(None),
+        },
     })?;
     match args.expires {
         Some(time) => tree.put_for(&key, &value, time, Durability::Sync)?,

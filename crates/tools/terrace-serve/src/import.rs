@@ -63,6 +63,9 @@ struct Client {
     commands: usize,
 }
 
+/// What Redis answers to a number of a database that it does not have.
+const NO_SUCH_DATABASE: &str = "DB index is out of range";
+
 fn broken(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what.to_owned())
 }
@@ -219,9 +222,11 @@ pub fn import(
     let mut imported = Imported::default();
     for db in 0..crate::store::keyspace::DATABASES {
         let number = db.to_string();
-        // Redis may have fewer.
-        if from.ask(&[b"SELECT", number.as_bytes()]).is_err() {
-            break;
+        match from.ask(&[b"SELECT", number.as_bytes()]) {
+            Ok(_) => {}
+            // Redis may have fewer.
+            Err(error) if db > 0 && error.to_string().contains(NO_SUCH_DATABASE) => break,
+            Err(error) => return Err(error),
         }
         to.ask(&[b"SELECT", number.as_bytes()])?;
         let mut cursor = b"0".to_vec();

@@ -6,7 +6,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 use terrace_bench::TargetResult;
 
-use crate::store::{Opening, Store};
+use crate::store::{Opening, Record, Store};
 
 /// Of the data: random puts leave pages two thirds full, and a commit needs new ones.
 const MAP_OVER_DATA: u64 = 8;
@@ -48,6 +48,14 @@ impl Store for Lmdb {
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
         let mut write = self.env.write_txn()?;
         self.db.put(&mut write, key, value)?;
+        Ok(write.commit()?)
+    }
+
+    fn put_all(&self, records: &[Record]) -> TargetResult<()> {
+        let mut write = self.env.write_txn()?;
+        for (key, value) in records {
+            self.db.put(&mut write, key, value)?;
+        }
         Ok(write.commit()?)
     }
 

@@ -21,9 +21,15 @@ pub struct Known {
     /// Whether it reads its files through the cache of the operating system, which a number given to the store
     /// does not bound.
     pub cached: bool,
+    /// Records that are loaded in one transaction.
+    pub load_batch: usize,
     /// Opens it.
     pub open: fn(&Opening<'_>) -> TargetResult<Box<dyn Store>>,
 }
+
+/// Records of a transaction of a load, of stores whose documents advise that for many records: one after the other
+/// took minutes.
+const LOAD_BATCH: usize = 1000;
 
 /// All of them.
 pub const ALL: [Known; 8] = [
@@ -31,48 +37,56 @@ pub const ALL: [Known; 8] = [
         name: "rocksdb",
         options: "LSM-tree in C++, the system's library; three quarters of the memory for the cache of blocks with indexes and filters in it, a quarter for memtables; filters of 10 bits; no compression; direct I/O; log written, not synced",
         cached: false,
+        load_batch: 1,
         open: rocksdb::open,
     },
     Known {
         name: "rocksdb-rows",
         options: "the same with the memory as in the Tiered-Indexing paper: of what memtables leave nine tenths for a cache of rows, a tenth for blocks",
         cached: false,
+        load_batch: 1,
         open: rocksdb::open_with_rows,
     },
     Known {
         name: "lmdb",
-        options: "B+tree mapped into memory, through heed; its only cache is the operating system's; no read-ahead; commits not synced (MDB_NOSYNC)",
+        options: "B+tree mapped into memory, through heed; its only cache is the operating system's; no read-ahead; commits not synced (MDB_NOSYNC); loaded in transactions of 1,000",
         cached: true,
+        load_batch: LOAD_BATCH,
         open: lmdb::open,
     },
     Known {
         name: "redb",
-        options: "B+tree in Rust; all memory for its cache; one transaction a put, of which one in 64 is synced, as freed pages can only be used after that",
+        options: "B+tree in Rust; all memory for its cache; one transaction a put, of which one in 64 is synced, as freed pages can only be used after that; loaded in transactions of 1,000",
         cached: true,
+        load_batch: LOAD_BATCH,
         open: redb::open,
     },
     Known {
         name: "fjall",
         options: "LSM-tree in Rust; three quarters of the memory for its cache, a quarter for a memtable; no compression; log written, not synced",
         cached: true,
+        load_batch: 1,
         open: fjall::open,
     },
     Known {
         name: "sled",
         options: "log-structured tree in Rust; all memory for its cache; written every half second",
         cached: true,
+        load_batch: 1,
         open: sled::open,
     },
     Known {
         name: "sqlite",
-        options: "the system's library, through rusqlite; a table without rowid, write-ahead log, synchronous = normal; memory divided among the connections' caches",
+        options: "the system's library, through rusqlite; a table without rowid, write-ahead log, synchronous = normal; memory divided among the connections' caches; loaded in transactions of 1,000",
         cached: true,
+        load_batch: LOAD_BATCH,
         open: sqlite::open,
     },
     Known {
         name: "bf-tree",
         options: "the Bf-Tree in Rust; a buffer of the memory, at the power of two below; direct I/O; no log: what was put since the last snapshot is lost with the process",
         cached: false,
+        load_batch: 1,
         open: bf_tree::open,
     },
 ];

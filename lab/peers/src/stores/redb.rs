@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redb::{Database, Durability, ReadableDatabase, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase, TableDefinition, WriteTransaction};
 use terrace_bench::TargetResult;
 
-use crate::store::{Opening, Store};
+use crate::store::{Opening, Record, Store};
 
 const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("bench");
 /// Transactions of which one is synced: what it frees it can use again only then.
@@ -27,6 +27,17 @@ pub fn open(opening: &Opening<'_>) -> TargetResult<Box<dyn Store>> {
     Ok(Box::new(Redb { db, puts }))
 }
 
+impl Redb {
+    fn begin(&self) -> TargetResult<WriteTransaction> {
+        let mut write = self.db.begin_write()?;
+        let puts = self.puts.fetch_add(1, Ordering::Relaxed);
+        if !puts.is_multiple_of(SYNC_EVERY) {
+            write.set_durability(Durability::None)?;
+        }
+        Ok(write)
+    }
+}
+
 impl Store for Redb {
     fn get(&self, key: &[u8], out: &mut Vec<u8>) -> TargetResult<bool> {
         let table = self.db.begin_read()?.open_table(TABLE)?;
@@ -38,16 +49,20 @@ impl Store for Redb {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> TargetResult<()> {
-        let mut write = self.db.begin_write()?;
-        if !self
-            .puts
-            .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(SYNC_EVERY)
-        {
-            write.set_durability(Durability::None)?;
-        }
+        let write = self.begin()?;
         let mut table = write.open_table(TABLE)?;
         table.insert(key, value)?;
+        drop(table);
+        write.commit()?;
+        Ok(())
+    }
+
+    fn put_all(&self, records: &[Record]) -> TargetResult<()> {
+        let write = self.begin()?;
+        let mut table = write.open_table(TABLE)?;
+        for (key, value) in records {
+            table.insert(key.as_slice(), value.as_slice())?;
+        }
         drop(table);
         write.commit()?;
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, params};
 use terrace_bench::TargetResult;
 
-use crate::store::{Opening, Store};
+use crate::store::{Opening, Record, Store};
 
 struct Sqlite {
     writer: Mutex<Connection>,
@@ -65,6 +65,19 @@ impl Store for Sqlite {
             writer.prepare_cached("INSERT OR REPLACE INTO bench (k, v) VALUES (?1, ?2)")?;
         put.execute(params![key, value])?;
         Ok(())
+    }
+
+    fn put_all(&self, records: &[Record]) -> TargetResult<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let transaction = writer.transaction()?;
+        {
+            let mut put = transaction
+                .prepare_cached("INSERT OR REPLACE INTO bench (k, v) VALUES (?1, ?2)")?;
+            for (key, value) in records {
+                put.execute(params![key, value])?;
+            }
+        }
+        Ok(transaction.commit()?)
     }
 
     fn scan(

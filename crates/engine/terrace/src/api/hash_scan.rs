@@ -55,8 +55,8 @@ impl Hash {
         let mut low = from.to_be_bytes().to_vec();
         let mut last = 0;
         loop {
-            // What had expired by then had done so when it was read.
-            let now = if expiring { core.clock.now() } else { 0 };
+            // What had expired by then had done so long before it was read.
+            let long_ago = if expiring { core.clock.long_ago() } else { 0 };
             {
                 let _pass = core.enter(&self.open)?;
                 let filled = self.open.structure.scan_up(&low, &mut window);
@@ -75,7 +75,7 @@ impl Hash {
                     continue;
                 }
                 let stored = (window.value(i), is_large);
-                if let Some(value) = value_of(self, Sight::Now, now, stored, || key)? {
+                if let Some(value) = value_of(self, Sight::Now, long_ago, stored, || key)? {
                     let value = (!is_large).then_some(value.bytes);
                     step.records.push((key.to_vec(), value));
                 }

@@ -40,7 +40,7 @@ struct Side {
     /// Whether the window was filled, and whether there is nothing behind it.
     filled: bool,
     last: bool,
-    /// What had expired by then had done so when it was filled.
+    /// What had expired by then had done so long before it was filled ([`Range::time`]).
     time: u64,
 }
 
@@ -75,13 +75,13 @@ pub(super) struct Value {
     pub lease: Lease,
 }
 
-/// Who lengthens a lease looks at the time under the record's lock, and changes the record later. What has expired within
-/// this many milliseconds is looked up, which waits for that lock; to look up all that has expired would make ranges
-/// over it slow, and no writer is taken to stand still for so long in between.
-const JUST_MS: u64 = 60_000;
-
-/// The value of a record, if it is there for readers: of one that was read into a window when it was no earlier
-/// than `time`. One that is large is looked up, and one that has expired since, for another may have come.
+/// The value of a record, if it is there for readers, of one that was read into a window: what had expired by `time`
+/// had done so long before ([`Clock::long_ago`]). One that is large is looked up, and one that has expired since: another
+/// may have come, and who lengthens a lease looks at the time under the record's lock and changes the record later,
+/// for which a look waits. To look up all that has expired would make ranges over it slow, and no writer is taken to
+/// stand still for a minute in between.
+///
+/// [`Clock::long_ago`]: crate::clock::Clock::long_ago
 #[inline]
 pub(super) fn value_of<'k>(
     map: &Map,
@@ -100,7 +100,7 @@ pub(super) fn value_of<'k>(
         let shown = match sight {
             Sight::Stored => Some(stored),
             Sight::At(time) => (!lease.is_over(time)).then_some(value),
-            Sight::Now if lease.is_over(time.saturating_sub(JUST_MS)) => {
+            Sight::Now if lease.is_over(time) => {
                 map.db.handle.core.expired.note_hidden();
                 None
             }
@@ -178,10 +178,10 @@ impl Range {
         self.lease
     }
 
-    /// What to compare leases with of what is read after this.
+    /// What to compare leases with of what is read after this: see [`value_of`].
     fn time(&self) -> u64 {
         match self.sight {
-            Sight::Now if self.map.open.spec.expiring => self.map.db.handle.core.clock.now(),
+            Sight::Now if self.map.open.spec.expiring => self.map.db.handle.core.clock.long_ago(),
             _ => 0,
         }
     }

@@ -106,7 +106,7 @@ impl Stored {
             let core = &self.map.db.handle.core;
             let _pass = core.enter(open)?;
             if open.spec.expiring {
-                self.time = core.clock.now();
+                self.time = core.clock.long_ago();
             }
             self.next = 0;
             let filled = open.structure.scan_stored(&self.scan, &mut self.window);

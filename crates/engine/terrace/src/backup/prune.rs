@@ -75,7 +75,15 @@ impl Keep {
         // The clock may have gone back: whatever is behind the first point since then stays, too.
         let is_new = |point: &Point| u128::from(point.time_ms) > since.as_millis();
         let first = points.iter().position(is_new).unwrap_or(points.len());
-        more.min(first.saturating_sub(1))
+        let mut before = first.saturating_sub(1);
+        // One that was made beside what is followed has no log behind it: times since then need the one before it.
+        let followed = points.iter().position(|point| point.chain.is_some());
+        while points.get(before).is_some_and(|point| point.chain.is_none())
+            && followed.is_some_and(|followed| followed < before)
+        {
+            before -= 1;
+        }
+        more.min(before)
     }
 }
 

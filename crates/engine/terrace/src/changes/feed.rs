@@ -53,9 +53,13 @@ impl Changes {
         let core = self.core.clone();
         let _pass = core.passes.enter()?;
         let before = self.reader.place();
-        let gone = |next| Error::ChangesGone {
+        let gone_for = |cause: &str, next| Error::ChangesGone {
             from: next,
-            cause: "more of it was to be kept than may be, or its space was needed".into(),
+            cause: cause.into(),
+        };
+        let gone = |next| {
+            let cause = "more of it was to be kept than may be, or its space was needed";
+            gone_for(cause, next)
         };
         if !core.log.is_held(self.hold) {
             return Err(gone(self.reader.next().max(self.behind)));
@@ -101,6 +105,10 @@ impl Changes {
             }
             Err(e) => {
                 self.ready.clear();
+                if e.is_unreadable() && core.log.is_before_opening(&self.reader) {
+                    let cause = "a crash took a part of it that was only kept for who reads it";
+                    return Err(gone_for(cause, self.reader.next().max(self.behind)));
+                }
                 Err(core.failed(e))
             }
             Ok(()) => Ok(()),
@@ -239,8 +247,8 @@ impl std::fmt::Debug for Changes {
 pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes> {
     core.store.check_writable()?;
     // Who makes a structure has that in the log before it is found in the registry: none may be in neither.
-    let _naming = core.naming.lock();
-    let _pass = core.passes.enter()?;
+    let naming = core.naming.lock();
+    let pass = core.passes.enter()?;
     let most = core.options.effective_archive_lag();
     let (hold, place) = match options.from {
         None => {
@@ -261,7 +269,7 @@ pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes>
         }
     };
     let until = (!options.waits).then(|| core.log.next_sequence());
-    Ok(Changes {
+    let changes = Changes {
         core: core.clone(),
         _db: None,
         hold,
@@ -274,7 +282,14 @@ pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes>
         until,
         synced: Instant::now(),
         ended: false,
-    })
+    };
+    drop((pass, naming));
+    // Who begins here is given a place, which is to be one after a power cut, too.
+    if changes.options.from.is_none() && !planted(Fault::PlaceBeforeSync) {
+        let _pass = core.passes.enter()?;
+        core.log.sync().map_err(|e| core.failed(e))?;
+    }
+    Ok(changes)
 }
 
 impl Database {

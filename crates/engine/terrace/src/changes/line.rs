@@ -163,6 +163,29 @@ impl From<Place> for CommitLine {
     }
 }
 
+/// The same as [`CommitLine`] once it is written, made change by change: a commit may have millions.
+#[derive(Serialize)]
+pub(crate) struct WrittenCommit<'c> {
+    sequence: u64,
+    place: String,
+    #[serde(serialize_with = "written")]
+    changes: &'c Commit,
+}
+
+fn written<S: serde::Serializer>(commit: &&Commit, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(commit.changes().map(ChangeLine::from))
+}
+
+impl<'c> From<&'c Commit> for WrittenCommit<'c> {
+    fn from(commit: &'c Commit) -> WrittenCommit<'c> {
+        WrittenCommit {
+            sequence: commit.sequence(),
+            place: commit.place().to_string(),
+            changes: commit,
+        }
+    }
+}
+
 impl From<&Commit> for CommitLine {
     fn from(commit: &Commit) -> CommitLine {
         CommitLine {

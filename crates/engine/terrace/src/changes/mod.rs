@@ -13,5 +13,6 @@ pub use feed::Changes;
 #[cfg(feature = "control")]
 pub(crate) use feed::read;
 pub use line::{ChangeLine, CommitLine};
+pub(crate) use line::WrittenCommit;
 pub use options::ChangesOptions;
 pub use place::Place;

@@ -18,7 +18,7 @@ use super::protocol::{
     Answer, MAX_ANSWER_BYTES, MAX_LINE_BYTES, PATIENCE, Request, Version, rate_of,
 };
 use super::refusal::Refusal;
-use crate::changes::{ChangesOptions, CommitLine};
+use crate::changes::{ChangesOptions, Commit, CommitLine, WrittenCommit};
 use crate::core::Core;
 use crate::gentle::Cancel;
 use crate::progress::Progress;
@@ -104,10 +104,12 @@ fn answer(
         #[cfg(feature = "backup")]
         "backup" => told(backup(stream, core, request, cancel)),
         #[cfg(feature = "backup")]
-        "follow" => told(follow(core, request)),
+        "follow" => told(heard(stream, || follow(core, request))),
         #[cfg(feature = "backup")]
         "stop_following" => {
-            told(wanted(request).and_then(|r| crate::backup::stop_following(core, &r.set)))
+            // It may have to make a point yet.
+            let stop = |r: &BackupRequest| crate::backup::stop_following(core, &r.set);
+            told(heard(stream, || wanted(request).and_then(stop)))
         }
         "mark" => told(match &request.name {
             Some(name) => core.mark(name),
@@ -146,10 +148,7 @@ fn wanted(request: &Request) -> Result<&BackupRequest> {
 #[cfg(feature = "backup")]
 fn follow(core: &Arc<Core>, request: &Request) -> Result<crate::FollowStatus> {
     let wanted = wanted(request)?;
-    let mut options = crate::FollowOptions::new();
-    if let Some(rate) = wanted.rate {
-        options = options.rate(crate::Rate::BytesPerSecond(rate));
-    }
+    let mut options = crate::FollowOptions::new().rate(rate_of(wanted.rate, wanted.gentle));
     if let Some(every) = wanted.every_ms {
         options = options.every(Duration::from_millis(every));
     }
@@ -182,15 +181,13 @@ fn changes(
     while !changes.is_at_end() {
         match changes.next_within(TELL)? {
             Some(commit) => {
-                let line = line(&Answer::<()>::Commit(CommitLine::from(&commit)));
-                if line.len() > MAX_ANSWER_BYTES {
-                    return Err(Error::invalid(format!(
-                        "the line of commit {} has {} bytes, and {MAX_ANSWER_BYTES} at most are sent; go on behind it, from {}, or read it within the program (Database::changes)",
+                let line = line_of(&commit, MAX_ANSWER_BYTES).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "the line of commit {} has more bytes than the {MAX_ANSWER_BYTES} that are sent at most; go on behind it, from {}, or read it within the program (Database::changes)",
                         commit.sequence(),
-                        line.len(),
                         commit.place()
-                    )));
-                }
+                    ))
+                })?;
                 stream.write_all(&line).map_err(unheard)?;
             }
             None => tell(stream, None).map_err(unheard)?,
@@ -262,6 +259,12 @@ fn watched<T>(
     })
 }
 
+/// Does what takes long and cannot be ended, while who has asked hears that it goes on.
+#[cfg(feature = "backup")]
+fn heard<T>(stream: &mut UnixStream, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    watched(stream, &Cancel::new(), |_| work())
+}
+
 /// Makes a checkpoint and tells from another thread how far it is.
 fn checkpoint(stream: &mut UnixStream, core: &Core) -> Result<crate::CheckpointInfo> {
     let (making, made) = mpsc::channel::<()>();
@@ -310,6 +313,34 @@ pub fn refuse(kind: &str, text: String) -> Vec<u8> {
     line(&Answer::<()>::Error(Refusal::new(kind, text)))
 }
 
+/// The line of a commit, unless it is longer than `most` bytes; no more than them are had at a time.
+fn line_of(commit: &Commit, most: usize) -> Option<Vec<u8>> {
+    struct Bounded(Vec<u8>, usize);
+    impl Write for Bounded {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.len() > self.1.saturating_sub(self.0.len()) {
+                return Err(ErrorKind::FileTooLarge.into());
+            }
+            self.0.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    /// As [`Answer::Commit`].
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Written<'c> {
+        Commit(WrittenCommit<'c>),
+    }
+    let mut line = Bounded(Vec::new(), most.saturating_sub(1));
+    serde_json::to_writer(&mut line, &Written::Commit(commit.into())).ok()?;
+    line.0.push(b'\n');
+    Some(line.0)
+}
+
 fn line<T: serde::Serialize>(answer: &Answer<T>) -> Vec<u8> {
     // Numbers, names and texts alone, so it cannot fail; if it does, who asked sees the end.
     let mut line = serde_json::to_vec(answer).unwrap_or_default();
@@ -322,6 +353,30 @@ mod tests {
     use std::io::{BufRead, BufReader};
 
     use super::*;
+    use crate::{Database, Options};
+
+    #[test]
+    fn a_commit_is_written_as_it_is_read_and_never_longer_than_is_sent() {
+        let options = Options::new().memory(4 << 20).page_size(4096);
+        let options = options.foreground(true).seed(1);
+        let disk = terrace_sim::SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), options).unwrap();
+        let tree = db.tree("t").unwrap();
+        let mut changes = db.changes(ChangesOptions::new().until_now()).unwrap();
+        assert!(changes.next().is_none());
+        let mut batch = db.batch();
+        for n in 0..1000u32 {
+            batch.put(&tree, n.to_be_bytes(), "v");
+            batch.delete(&tree, format!("text {n}"));
+        }
+        db.write(batch, None).unwrap();
+        let options = ChangesOptions::new().from(changes.place()).until_now();
+        let commit = db.changes(options).unwrap().next().unwrap().unwrap();
+        let whole = line(&Answer::<()>::Commit(CommitLine::from(&commit)));
+        assert_eq!(line_of(&commit, whole.len()).unwrap(), whole);
+        assert!(line_of(&commit, whole.len() - 1).is_none());
+        assert!(line_of(&commit, 0).is_none());
+    }
 
     #[test]
     fn who_does_not_listen_holds_nobody_up() {

@@ -8,7 +8,7 @@ use terrace::{
     Change, ChangesOptions, Commit, Database, Durability, Index, KeySource, Kind, Map, MapOptions,
     Options, Place, Result, TableOptions, Tiers, TreeOptions,
 };
-use terrace_sim::{Call, HookedDisk, Rng, SimDisk};
+use terrace_sim::{Call, HookedDisk, Rng, SimDisk, Survival};
 
 use super::{SHAPES, create, tiny};
 
@@ -242,6 +242,43 @@ pub fn a_copy_equals_the_database(seed: u64) {
     }
     follow(&db, &mut copy, place).unwrap();
     assert_eq!(copy.records(), everything(&db).unwrap(), "seed {seed}");
+}
+
+/// A program keeps the place at which it begins to read, and nothing that it was given is taken back.
+pub fn a_place_to_begin_at_outlives_a_power_cut() {
+    for seed in 1..4 {
+        let disk = SimDisk::new(seed);
+        let db = Database::open_on(disk.shared(), options(seed)).unwrap();
+        let tree = db.tree("t").unwrap();
+        db.checkpoint().unwrap();
+        tree.put("before", "1").unwrap();
+        let place = db.changes(ChangesOptions::new()).unwrap().place();
+        tree.put("taken back", "2").unwrap();
+        // Nothing that was not synced, all of it, and some of it.
+        let survival = [Survival::Nothing, Survival::All, Survival::Some(seed)];
+        for survival in survival {
+            let db = Database::open_on(disk.crash_keeping(survival).shared(), options(9)).unwrap();
+            let tree = db.tree("t").unwrap();
+            assert!(tree.get("before").unwrap().is_some());
+            let was_kept = tree.get("taken back").unwrap().is_some();
+            tree.put("after", "3").unwrap();
+            let options = ChangesOptions::new().from(place).until_now();
+            let mut keys = Vec::new();
+            for commit in db.changes(options).unwrap() {
+                for change in commit.unwrap().changes() {
+                    match change {
+                        Change::Put { key, .. } => keys.push(key.to_vec()),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            let expected = match was_kept {
+                true => vec![b"taken back".to_vec(), b"after".to_vec()],
+                false => vec![b"after".to_vec()],
+            };
+            assert_eq!(keys, expected, "seed {seed}");
+        }
+    }
 }
 
 /// Structures that are made with their indexes, of which nothing is seen before they are there.

@@ -50,6 +50,24 @@ fn filled(map: &Map, seed: u64) -> Records {
     records
 }
 
+/// What is durable with the next checkpoint alone is removed like that, whatever the database's writes promise.
+#[test]
+fn a_range_of_what_is_not_logged_is_removed_where_writes_are_synced() {
+    let disk = SimDisk::new(1);
+    let options = tiny(1).durability(Durability::Sync);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let tree = db
+        .tree_with("t", TreeOptions::new().logged(false))
+        .unwrap();
+    for n in 0..10 {
+        tree.put(key(n), "1").unwrap();
+    }
+    let removed = tree.remove_range(key(2)..key(5), RemoveOptions::new());
+    assert_eq!(removed.unwrap(), 3);
+    assert_eq!(tree.remove_prefix("", RemoveOptions::new()).unwrap(), 7);
+    assert_eq!(tree.iter().unwrap().count(), 0);
+}
+
 #[test]
 fn what_is_in_a_range_is_gone_and_what_is_not_stays() {
     for seed in seeds(1) {

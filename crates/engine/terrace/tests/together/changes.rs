@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::common::changes::{
-    Copy, a_copy_equals_the_database, a_snapshot_begins_where_the_changes_do, everything,
-    what_is_unfinished_is_not_shown,
+    Copy, a_copy_equals_the_database, a_place_to_begin_at_outlives_a_power_cut,
+    a_snapshot_begins_where_the_changes_do, everything, what_is_unfinished_is_not_shown,
 };
 use crate::common::{seeds, tiny};
 use terrace::{Cancel, Change, ChangesOptions, Database, Error, Result};
-use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk};
+use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk, Survival};
 
 #[test]
 fn a_copy_that_is_fed_by_them_equals_the_database() {
@@ -25,6 +25,57 @@ fn a_table_is_shown_when_it_is_whole() {
 #[test]
 fn no_commit_is_in_snapshot_and_changes_or_in_neither() {
     a_snapshot_begins_where_the_changes_do();
+}
+
+#[test]
+fn where_reading_begins_no_power_cut_takes_back() {
+    a_place_to_begin_at_outlives_a_power_cut();
+}
+
+/// The log before a checkpoint need not be durable where nobody reads it. Who comes back to it then is not told of
+/// damage, as there is none, but that it is gone.
+#[test]
+fn what_a_power_cut_took_behind_a_checkpoint_is_gone_and_no_damage() {
+    let (mut gone, mut whole) = (0, 0);
+    for seed in seeds(2) {
+        let mut n = 1;
+        loop {
+            let disk = SimDisk::new(seed);
+            // One segment takes all of it.
+            let db = Database::open_on(disk.shared(), tiny(seed).log_segment(64 << 10)).unwrap();
+            let tree = db.tree("t").unwrap();
+            let mut changes = db.changes(ChangesOptions::new()).unwrap();
+            tree.put("a", "1").unwrap();
+            let place = changes.next().unwrap().unwrap().place();
+            drop(changes);
+            for i in 0..20u32 {
+                tree.put(i.to_be_bytes(), [7; 90]).unwrap();
+            }
+            disk.inject(Injection::any(n, DiskFault::PowerCut));
+            let made = db.checkpoint().is_ok();
+            drop(db);
+            let disk = disk.crash_keeping(Survival::Nothing);
+            let db = Database::open_on(disk.shared(), tiny(seed)).unwrap();
+            let tree = db.tree("t").unwrap();
+            tree.put("z", "2").unwrap();
+            let read = db.changes(ChangesOptions::new().from(place).until_now());
+            let read: Result<Vec<_>> = read.and_then(Iterator::collect);
+            match read {
+                Ok(commits) => {
+                    let last = commits.last().map(terrace::Commit::sequence);
+                    assert_eq!(last, Some(db.sequence().unwrap()), "seed {seed}, call {n}");
+                    whole += 1;
+                }
+                Err(Error::ChangesGone { .. }) => gone += 1,
+                Err(other) => panic!("seed {seed}, call {n}: {other}"),
+            }
+            if made {
+                break;
+            }
+            n += 1;
+        }
+    }
+    assert!(gone > 0 && whole > 0, "{gone} {whole}");
 }
 
 #[test]

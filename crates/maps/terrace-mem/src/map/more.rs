@@ -132,14 +132,16 @@ impl<K: IndexKey, V, P: FnMut(&K, &mut V) -> bool> Iterator for ExtractIf<'_, K,
                     return None;
                 }
             }
+            // Behind it whatever the function does: one that panics is not shown it again.
+            let mut behind = BufOf::<K>::default();
+            <K::Family as Family>::store(load(&next), &mut behind);
+            self.done = !<K::Family as Family>::successor(&mut behind);
+            self.from = behind;
             let key = K::decode(load(&next));
             let takes = core
                 .get_in_place(load(&next))
                 .is_some_and(|val| (self.take)(&key, val));
-            // Behind it whatever the function does: one that panics is not shown it again.
             let taken = takes.then(|| core.remove(load(&next))).flatten();
-            self.done = !<K::Family as Family>::successor(&mut next);
-            self.from = next;
             if let Some(val) = taken {
                 return Some((key, val));
             }

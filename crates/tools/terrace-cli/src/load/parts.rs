@@ -55,6 +55,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
 }
 
 fn index(info: &IndexInfo) -> Result<Index> {
-    let unique = if info.unique { "unique:" } else { "" };
-    Ok(format!("{}={unique}{}", info.name, info.source).parse()?)
+    // The name by itself: it may have a sign that a text of both is divided by.
+    let index = Index::on(&info.name, info.source.parse()?);
+    Ok(if info.unique { index.unique() } else { index })
 }

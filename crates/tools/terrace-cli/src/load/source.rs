@@ -41,6 +41,9 @@ pub(crate) fn time_of(millis: u64) -> Result<SystemTime> {
         .ok_or_else(|| anyhow!("{millis} milliseconds since 1970 are no time"))
 }
 
+/// Digits of seconds since 1970: from 1973 on, and for 30,000 years.
+const SECONDS_DIGITS: std::ops::RangeInclusive<usize> = 9..=12;
+
 /// What a field says of when a record expires: a time, seconds since 1970, or nothing.
 pub(crate) fn parse_expires(name: &str, text: &[u8]) -> Result<Option<SystemTime>> {
     let text = String::from_utf8_lossy(text);
@@ -51,12 +54,14 @@ pub(crate) fn parse_expires(name: &str, text: &[u8]) -> Result<Option<SystemTime
     if let Ok(time) = terrace::parse_time(text) {
         return Ok(Some(time));
     }
-    let seconds = text.parse().ok();
+    // Fewer digits may be a date, more are milliseconds.
+    let whole = text.split('.').next().unwrap_or_default();
+    let seconds = text.parse().ok().filter(|_| SECONDS_DIGITS.contains(&whole.len()));
     let since = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = since.and_then(|since| UNIX_EPOCH.checked_add(since));
     let time = time.ok_or_else(|| {
         anyhow!(
-            "the field {name:?} is no time: write it as 2026-11-25T12:00:00Z, or as seconds since 1970"
+            "the field {name:?} is no time: write it as 2026-11-25T12:00:00Z, or as seconds since 1970, which have 9 to 12 digits"
         )
     })?;
     Ok(Some(time))
@@ -71,8 +76,9 @@ mod tests {
         let of = |text: &str| parse_expires("until", text.as_bytes()).unwrap().map(millis);
         assert_eq!(of("2026-11-25T12:00:00Z"), Some(1_795_608_000_000));
         assert_eq!(of("1795608000.25"), Some(1_795_608_000_250));
-        assert_eq!((of(""), of("null"), of(" 7 ")), (None, None, Some(7000)));
-        for bad in ["soon", "-1", "1e30", "NaN"] {
+        assert_eq!((of(""), of("null")), (None, None));
+        assert_eq!(of(" 100000007 "), Some(100_000_007_000));
+        for bad in ["soon", "-1", "1e30", "NaN", "7", "20261125", "1795608000000"] {
             assert!(parse_expires("until", bad.as_bytes()).is_err(), "{bad}");
         }
         assert_eq!(millis(time_of(7).unwrap()), 7);
