@@ -19,6 +19,11 @@ pub trait Expiry: Send + Sync {
     /// Whether a record with this value has expired. Of a large one that may not be known yet.
     fn is_over(&self, value: Value<'_>) -> bool;
 
+    /// Whether who drops what has expired elsewhere may have dropped a record with this value.
+    fn may_be_dropped(&self, value: Value<'_>) -> bool {
+        self.is_over(value)
+    }
+
     /// When a value that is to lie in pages of its own is gone for certain; see [`crate::LargeRef::gone`].
     fn gone(&self, value: &[u8]) -> u32;
 

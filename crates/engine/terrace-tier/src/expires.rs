@@ -28,6 +28,12 @@ impl Expires {
         self.0.get().is_some_and(|expiry| expiry.is_over(value))
     }
 
+    /// Whether who drops what has expired in the tier below may have dropped a record with this value.
+    pub fn may_be_dropped(&self, value: Value<'_>) -> bool {
+        let expiry = self.0.get();
+        expiry.is_some_and(|expiry| expiry.may_be_dropped(value))
+    }
+
     /// A reference to this value, which says when it is gone for certain.
     pub fn with_end(&self, large: LargeRef, value: &[u8]) -> LargeRef {
         let mut gone = self.0.get().map_or(0, |expiry| expiry.gone(value));

@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 use common::chains::chains;
 use common::changes::{
     a_copy_equals_the_database, a_place_to_begin_at_outlives_a_power_cut,
-    a_snapshot_begins_where_the_changes_do,
-    what_is_unfinished_is_not_shown,
+    a_snapshot_begins_where_the_changes_do, what_is_unfinished_is_not_shown,
 };
 use common::clock::clocks;
 use common::expiry_scenarios;

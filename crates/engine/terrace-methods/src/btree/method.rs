@@ -118,7 +118,7 @@ impl Runs for BTree {
     }
 
     fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        self.put_records(door, window, which)
+        self.put_records(door, window, which).0
     }
 }
 

@@ -314,6 +314,8 @@ struct Inline<'w> {
     run: Run<'w>,
     /// Bytes of the longest one that may.
     most: usize,
+    /// Tombstones whose place one of the run has taken.
+    revived: usize,
 }
 
 impl Beside for Inline<'_> {
@@ -343,19 +345,32 @@ impl Beside for Inline<'_> {
                 hole: None,
             };
             match put.plan(leaf)? {
-                How::NoRoom(_) => Ok(false),
-                how => put.apply(leaf, how).map(|()| true),
+                How::NoRoom(_) => return Ok(false),
+                how => put.apply(leaf, how)?,
             }
+            self.revived += usize::from(there.flags.is_deleted());
+            Ok(true)
         };
         replace().unwrap_or(false)
     }
 }
 
 impl BTree {
-    /// See [`terrace_access::Ordered::put_run`].
-    pub(crate) fn put_records(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    /// See [`terrace_access::Ordered::put_run`]. Returns also how many of them have taken the place of a tombstone.
+    pub(crate) fn put_records(
+        &self,
+        door: &Door<'_>,
+        window: &Window,
+        which: &[usize],
+    ) -> (usize, usize) {
         let run = Run { window, which };
         let most = super::max_inline(self.store.page_bytes());
-        self.run(door, run, &mut Inline { run, most })
+        let mut inline = Inline {
+            run,
+            most,
+            revived: 0,
+        };
+        let put = self.run(door, run, &mut inline);
+        (put, inline.revived)
     }
 }

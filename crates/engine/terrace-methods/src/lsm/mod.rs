@@ -642,7 +642,8 @@ impl Runs for Lsm {
         // A tombstone is put like a record, one by one.
         let is_dead = |&&i: &&usize| window.entry(i).flags.is_deleted();
         let live = which.iter().take_while(|i| !is_dead(i)).count();
-        let put = state.top.put_records(door, window, &which[..live]);
+        let (put, revived) = state.top.put_records(door, window, &which[..live]);
+        self.fewer_dead(revived as u64);
         for &i in &which[..put] {
             self.note_change(window.key(i).len() + window.value(i).len());
         }

@@ -444,10 +444,13 @@ impl PageStore {
                     reserved.journal = (number, next.bytes);
                     next.file
                 }
-                None => self
-                    .disk
-                    .create(&name)
-                    .map_err(|e| Error::io("creating", &name, e))?,
+                None => {
+                    // What was reserved for one of this number went with it when it was not finished.
+                    reserved.journal = (0, 0);
+                    self.disk
+                        .create(&name)
+                        .map_err(|e| Error::io("creating", &name, e))?
+                }
             }
         } else {
             durable.map_file.clone()

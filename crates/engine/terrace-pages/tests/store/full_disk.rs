@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use crate::common::{RECORDS, TINY, info, options, set_all, set_record};
 use terrace_base::PageId;
 use terrace_pages::{Class, Door, Pace, PageStore, Space};
-use terrace_sim::SimDisk;
+use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk};
 
 /// A store whose disk is full, with so many pages in memory, all of them clean.
 fn full(pages: u64) -> PageStore {
@@ -75,6 +75,48 @@ fn many_who_are_inside_at_once_leave_a_checkpoint_its_space() {
         // And a single one is let in again.
         drop(store.enter_for(Space::Reserve).unwrap());
         store.check_accounts().unwrap();
+    }
+}
+
+/// A new map file that could not be written leaves no promise of space behind for the one that comes instead.
+#[test]
+fn checkpoints_go_on_on_a_full_disk_after_a_map_file_that_failed() {
+    let disk = SimDisk::new(1);
+    let store = PageStore::create(disk.shared(), options(16 * TINY), 1, &info(0)).unwrap();
+    (0..600).for_each(|_| add(&store, &store.enter().unwrap()));
+    checkpoint(&store);
+    let change_all = || {
+        let door = store.enter_for(Space::Reserve).unwrap();
+        (0..600).for_each(|pid| change(&store, &door, pid));
+    };
+    let newest = || {
+        let names = disk.names();
+        let numbers = names.iter().filter_map(|name| name.strip_prefix("map-"));
+        let numbers = numbers.filter_map(|number| number.parse::<u64>().ok());
+        numbers.max().unwrap()
+    };
+    let next = newest();
+    // The first write to the map file that is made ahead comes when it is its turn.
+    disk.inject(Injection {
+        file: Some(format!("map-{next}")),
+        ..Injection::at(Op::Write, 1, DiskFault::Eio)
+    });
+    let mut failed = false;
+    for _ in 0..200 {
+        change_all();
+        if store.checkpoint(Pace::Fast, &mut || info(1)).is_err() {
+            failed = true;
+            break;
+        }
+    }
+    assert!(failed, "a new map file was never due");
+    checkpoint(&store);
+    disk.set_capacity(Some(disk.used_bytes()));
+    for _ in 0..20 {
+        let door = store.enter_for(Space::Reserve).unwrap();
+        (0..16).for_each(|pid| change(&store, &door, pid));
+        drop(door);
+        checkpoint(&store);
     }
 }
 

@@ -78,7 +78,9 @@ impl Keep {
         let mut before = first.saturating_sub(1);
         // One that was made beside what is followed has no log behind it: times since then need the one before it.
         let followed = points.iter().position(|point| point.chain.is_some());
-        while points.get(before).is_some_and(|point| point.chain.is_none())
+        while points
+            .get(before)
+            .is_some_and(|point| point.chain.is_none())
             && followed.is_some_and(|followed| followed < before)
         {
             before -= 1;

@@ -12,7 +12,7 @@ pub use commit::{Change, ChangedStructure, Commit};
 pub use feed::Changes;
 #[cfg(feature = "control")]
 pub(crate) use feed::read;
-pub use line::{ChangeLine, CommitLine};
 pub(crate) use line::WrittenCommit;
+pub use line::{ChangeLine, CommitLine};
 pub use options::ChangesOptions;
 pub use place::Place;

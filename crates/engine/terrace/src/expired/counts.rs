@@ -71,6 +71,10 @@ impl Expiry for OfRows {
         false
     }
 
+    fn may_be_dropped(&self, value: Value<'_>) -> bool {
+        self.0.is_over(value)
+    }
+
     fn gone(&self, value: &[u8]) -> u32 {
         self.0.gone(value)
     }

@@ -12,7 +12,7 @@ use terrace_sim::SimDisk;
 use terrace_tier::fault::{Point, hook};
 
 /// Scenarios that one fault each is found by, at least, with the fault's name.
-pub const SCENARIOS: [(&str, fn()); 10] = [
+pub const SCENARIOS: [(&str, fn()); 11] = [
     ("moves", moves_of_expired_records),
     ("rows", rows_of_tables),
     ("unique", an_expired_row_holds_no_key),
@@ -23,6 +23,7 @@ pub const SCENARIOS: [(&str, fn()); 10] = [
     ("large", a_large_value_stays_to_its_end),
     ("older", an_older_value_does_not_come_back),
     ("levels", an_older_level_does_not_come_back),
+    ("hot copies", what_a_merge_has_dropped_is_no_damage_above),
 ];
 
 fn moves_of_expired_records() {
@@ -38,6 +39,38 @@ fn opened(hands: &Arc<Hands>) -> (SimDisk, Database) {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options(1, hands)).unwrap();
     (disk, db)
+}
+
+/// Hot copies of records that a merge below has dropped, as they had expired, are no damage.
+pub fn what_a_merge_has_dropped_is_no_damage_above() {
+    let shape = (Kind::Lsm, Tiers::Two, false);
+    let hands = Hands::new();
+    let (_disk, db) = opened(&hands);
+    let map = create(&db, &named(shape), shape, MapOptions::new().expiring()).unwrap();
+    let key = |i: u64| format!("k{:05}", i * 7919 % 8000);
+    for i in 0..200 {
+        map.put_until(key(i), vec![b'n'; 300], at(BEGIN + 1000))
+            .unwrap();
+    }
+    for round in 0..3 {
+        for i in 200..8000 {
+            map.put(key(i), vec![b'o' + round; 300]).unwrap();
+            // They stay above, and are clean once they were written below.
+            for n in 0..2 {
+                map.get(key((i * 2 + n) % 200)).unwrap();
+            }
+        }
+    }
+    db.verify().unwrap();
+    hands.pass(1000);
+    for i in 200..8000 {
+        map.put(key(i), vec![b'p'; 300]).unwrap();
+        if i % 500 == 0 {
+            db.verify().unwrap();
+        }
+    }
+    assert!(db.stats().expiry.dropped_by_merge > 0);
+    db.verify().unwrap();
 }
 
 /// A commit finds a record there, and gives it a longer lease. Who asks for the record in between, when the shorter

@@ -56,9 +56,7 @@ fn a_range_of_what_is_not_logged_is_removed_where_writes_are_synced() {
     let disk = SimDisk::new(1);
     let options = tiny(1).durability(Durability::Sync);
     let db = Database::open_on(disk.shared(), options).unwrap();
-    let tree = db
-        .tree_with("t", TreeOptions::new().logged(false))
-        .unwrap();
+    let tree = db.tree_with("t", TreeOptions::new().logged(false)).unwrap();
     for n in 0..10 {
         tree.put(key(n), "1").unwrap();
     }

@@ -56,7 +56,10 @@ pub(crate) fn parse_expires(name: &str, text: &[u8]) -> Result<Option<SystemTime
     }
     // Fewer digits may be a date, more are milliseconds.
     let whole = text.split('.').next().unwrap_or_default();
-    let seconds = text.parse().ok().filter(|_| SECONDS_DIGITS.contains(&whole.len()));
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|_| SECONDS_DIGITS.contains(&whole.len()));
     let since = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = since.and_then(|since| UNIX_EPOCH.checked_add(since));
     let time = time.ok_or_else(|| {
@@ -78,7 +81,15 @@ mod tests {
         assert_eq!(of("1795608000.25"), Some(1_795_608_000_250));
         assert_eq!((of(""), of("null")), (None, None));
         assert_eq!(of(" 100000007 "), Some(100_000_007_000));
-        for bad in ["soon", "-1", "1e30", "NaN", "7", "20261125", "1795608000000"] {
+        for bad in [
+            "soon",
+            "-1",
+            "1e30",
+            "NaN",
+            "7",
+            "20261125",
+            "1795608000000",
+        ] {
             assert!(parse_expires("until", bad.as_bytes()).is_err(), "{bad}");
         }
         assert_eq!(millis(time_of(7).unwrap()), 7);
