@@ -3,6 +3,7 @@
 //! The rows of one key come in no particular order. Lists that grow long are kept apart, as sets, so that removing
 //! one row of very many with the same key does not look at all of them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -40,7 +41,13 @@ struct Lists {
     short: Short,
     /// Few, and each has more than a thousand rows.
     long: BTreeMap<Vec<u8>, HybridSet<u32>>,
+    /// Changes since its bytes were counted, and these bytes.
+    changes: Cell<usize>,
+    counted: Cell<usize>,
 }
+
+/// Of the keys of lists so many change before bytes are counted again.
+const COUNTED: usize = 64;
 
 enum Short {
     Numbers(HybridMultiMap<u64, u32>),
@@ -76,17 +83,11 @@ impl Index {
             (true, _) => Entries::Unique(KeyMap::new(number, options)?),
             (false, true) => {
                 let short = Short::Numbers(HybridMultiMap::with_options(options.clone())?);
-                Entries::Lists(Lists {
-                    short,
-                    long: BTreeMap::new(),
-                })
+                Entries::Lists(Lists::new(short))
             }
             (false, false) => {
                 let short = Short::Bytes(HybridMultiMap::with_options(options.clone())?);
-                Entries::Lists(Lists {
-                    short,
-                    long: BTreeMap::new(),
-                })
+                Entries::Lists(Lists::new(short))
             }
         };
         Ok(Index {
@@ -148,16 +149,20 @@ impl Index {
     pub fn memory(&self) -> usize {
         match &self.entries {
             Entries::Unique(map) => map.memory().total(),
+            Entries::Lists(lists) => lists.memory(),
+        }
+    }
+
+    /// Its bytes, of lists as they were a few changes ago. O(1) for each of these, and O(segments / 64).
+    pub fn memory_of_late(&self) -> usize {
+        match &self.entries {
+            Entries::Unique(map) => map.memory().total(),
             Entries::Lists(lists) => {
-                let short = match &lists.short {
-                    Short::Numbers(map) => map.memory_usage(),
-                    Short::Bytes(map) => map.memory_usage(),
-                };
-                let long = lists
-                    .long
-                    .iter()
-                    .map(|(key, set)| key.capacity() + set.memory_usage().total());
-                short.total() + long.sum::<usize>()
+                if lists.changes.get() * COUNTED >= self.len() {
+                    lists.changes.set(0);
+                    lists.counted.set(lists.memory());
+                }
+                lists.counted.get()
             }
         }
     }
@@ -175,7 +180,29 @@ impl Index {
 }
 
 impl Lists {
+    fn new(short: Short) -> Lists {
+        Lists {
+            short,
+            long: BTreeMap::new(),
+            changes: Cell::new(0),
+            counted: Cell::new(0),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let short = match &self.short {
+            Short::Numbers(map) => map.memory_usage(),
+            Short::Bytes(map) => map.memory_usage(),
+        };
+        let long = self
+            .long
+            .iter()
+            .map(|(key, set)| key.capacity() + set.memory_usage().total());
+        short.total() + long.sum::<usize>()
+    }
+
     fn insert(&mut self, key: &[u8], id: u32) {
+        self.changes.set(self.changes.get() + 1);
         if !self.long.is_empty()
             && let Some(set) = self.long.get_mut(key)
         {
@@ -195,6 +222,7 @@ impl Lists {
     }
 
     fn remove(&mut self, key: &[u8], id: u32) {
+        self.changes.set(self.changes.get() + 1);
         if !self.long.is_empty()
             && let Some(set) = self.long.get_mut(key)
         {
