@@ -15,6 +15,8 @@ use super::single::processor_time;
 const TOGETHER: u64 = 100;
 /// Rounds of lookups; the best one counts, as what disturbs only makes slower.
 const ROUNDS: u64 = 5;
+/// Lookups in a round.
+const LOOKUPS: u64 = 50_000;
 /// Accounts of a branch.
 const BRANCH: u64 = 10;
 
@@ -102,7 +104,7 @@ fn lookups(rows: u64, mut some: impl FnMut(&[u64]) -> anyhow::Result<()>) -> any
     let mut best = f64::MAX;
     for round in 0..ROUNDS {
         let mut rng = Rng::new(round);
-        let drawn: Vec<u64> = (0..rows.min(200_000)).map(|_| rng.below(rows)).collect();
+        let drawn: Vec<u64> = (0..LOOKUPS).map(|_| rng.below(rows)).collect();
         let of = |from: u64, to: u64| some(&drawn[from as usize..to as usize]);
         best = best.min(each(drawn.len() as u64, of)?);
     }

@@ -208,9 +208,9 @@ impl Ranges {
         let last = self.parts.len() - 1;
         let is_due = |(at, part): (usize, &Part)| {
             let (keys, room) = (part.filter.keys(), part.filter.room());
-            // The last one may be followed by another one instead.
-            let full = if at == last { room + room / 4 } else { room };
-            keys >= full || part.gone * 2 > keys
+            // One that was left behind full stays; the last one may be followed by another one instead.
+            let full = room + room / if at == last { 4 } else { 16 };
+            keys > full || part.gone * 2 > keys
         };
         let at = self.parts.iter().enumerate().position(is_due)?;
         Some(Due {
@@ -317,7 +317,7 @@ mod tests {
             settle(&mut ranges, &there);
         }
         assert!((19_990..20_000).all(|n| ranges.may(&key(n), hash(0, &key(n)))));
-        assert!(ranges.memory() * 4 < full, "{} of {full}", ranges.memory());
+        assert!(ranges.memory() * 3 < full, "{} of {full}", ranges.memory());
         // Keys that grow are never made anew.
         let mut ranges = Ranges::new();
         for n in 0..20_000u64 {

@@ -124,7 +124,22 @@ impl Index {
     }
 
     /// Goes over the entries of a range, as long as `see` says so.
-    pub fn each(&self, span: Span<'_>, see: impl FnMut(&[u8], RowId) -> bool) {
+    pub fn each(&self, span: Span<'_>, mut see: impl FnMut(&[u8], RowId) -> bool) {
+        // One key is looked up, which is faster than a range of it.
+        if let Some(key) = span.one() {
+            if self.number && key.len() != 8 {
+                return;
+            }
+            match &self.entries {
+                Entries::Unique(map) => {
+                    if let Some(id) = map.get(key) {
+                        see(key, id);
+                    }
+                }
+                Entries::Lists(lists) => lists.each_of(key, |id| see(key, RowId(id))),
+            }
+            return;
+        }
         match &self.entries {
             Entries::Unique(map) => map.each(span, see),
             Entries::Lists(lists) => lists.each(span, see),
@@ -235,6 +250,18 @@ impl Lists {
         match &mut self.short {
             Short::Numbers(map) => map.remove(&number(key).0, &id),
             Short::Bytes(map) => map.remove(key, &id),
+        };
+    }
+
+    /// The rows of a key, as long as `see` says so.
+    fn each_of(&self, key: &[u8], mut see: impl FnMut(u32) -> bool) {
+        let long = match self.long.is_empty() || planted(Fault::LongListForgotten) {
+            true => None,
+            false => self.long.get(key),
+        };
+        match long {
+            Some(set) => set.iter().all(&mut see),
+            None => self.short.get(key).iter().all(|&id| see(id)),
         };
     }
 

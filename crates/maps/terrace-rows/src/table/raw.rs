@@ -143,10 +143,7 @@ impl RawTable {
         fetched: &mut Fetched,
         see: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Error> {
-        let one = self.indexes[index].unique
-            && span
-                .high
-                .is_some_and(|high| high.strip_prefix(span.low) == Some(&[0]));
+        let one = self.indexes[index].unique && span.one().is_some();
         let asks = self.cold.as_ref().is_some_and(|cold| match one {
             true => cold.may_have_entry(index, span.low),
             false => cold.moves > 0,
