@@ -7,7 +7,7 @@ use multi_index_map::MultiIndexMap;
 use serde::Serialize;
 use terrace_bench::resident;
 use terrace_bench::rng::{Rng, mix};
-use terrace_rows::{Error, Options, Row, Store};
+use terrace_rows::{Error, Options, Row, Span, Store, Transaction};
 
 use super::single::processor_time;
 
@@ -43,6 +43,12 @@ impl Account {
             name: format!("Name {}", n % 10_000),
         }
     }
+}
+
+/// The balance, where a row lies.
+fn balance(row: &[u8]) -> i64 {
+    let bytes = row.get(16..).and_then(<[u8]>::first_chunk);
+    bytes.map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
 fn email(n: u64) -> String {
@@ -141,7 +147,7 @@ fn ours(rows: u64, lent: bool) -> anyhow::Result<(Line, Store)> {
                 match lent {
                     true => {
                         let row = t.bytes(*table, &mix(n + 1).to_be_bytes())?;
-                        sum += i64::from(row.ok_or(Error::Missing)?[16]);
+                        sum += balance(row.ok_or(Error::Missing)?);
                     }
                     false => found(&mut sum, t.get(&table, &mix(n + 1))?)?,
                 }
@@ -150,10 +156,26 @@ fn ours(rows: u64, lent: bool) -> anyhow::Result<(Line, Store)> {
         })?;
         Ok(())
     })?;
+    // Rows of a key of an index, where they lie.
+    let lend = |t: &mut Transaction<'_>, index: &str, key: &[u8], sum: &mut i64| {
+        let past = [key, &[0]].concat();
+        let span = Span {
+            low: key,
+            high: Some(&past),
+            back: false,
+        };
+        t.each_by_index(*table, index, span, |_, row| {
+            *sum += balance(row);
+            true
+        })
+    };
     let by_email_ns = lookups(rows, |drawn| {
         store.transact(|t| {
             for n in drawn {
-                found(&mut sum, t.index(&table, "email", &email(*n))?.pop())?;
+                match lent {
+                    true => lend(t, "email", email(*n).as_bytes(), &mut sum)?,
+                    false => found(&mut sum, t.index(&table, "email", &email(*n))?.pop())?,
+                }
             }
             Ok::<(), Error>(())
         })?;
@@ -163,8 +185,13 @@ fn ours(rows: u64, lent: bool) -> anyhow::Result<(Line, Store)> {
         store.transact(|t| {
             for n in drawn {
                 let branch = mix(*n) % (rows / BRANCH).max(1);
-                let accounts = t.index(&table, "branch", &branch)?;
-                sum += accounts.iter().map(|a| a.balance).sum::<i64>();
+                match lent {
+                    true => lend(t, "branch", &branch.to_be_bytes(), &mut sum)?,
+                    false => {
+                        let accounts = t.index(&table, "branch", &branch)?;
+                        sum += accounts.iter().map(|a| a.balance).sum::<i64>();
+                    }
+                }
             }
             Ok::<(), Error>(())
         })?;

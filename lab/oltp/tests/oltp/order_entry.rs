@@ -15,6 +15,9 @@ use example::{Shop, Size, Stop, opened};
 /// The folder of the process that is to be killed.
 const CHILD: &str = "TERRACE_ORDER_ENTRY_DIRECTORY";
 
+/// How many times three kills.
+const FACTOR: &str = "TERRACE_TEST_FACTOR";
+
 const SIZE: Size = Size {
     warehouses: 2,
     districts: 2,
@@ -42,7 +45,8 @@ fn the_shop_keeps_its_conditions_after_kills() {
     }
     let directory = tempfile::tempdir().unwrap();
     let mut before = open(directory.path()).entered().unwrap();
-    for kill in 0..3 {
+    let factor: u64 = std::env::var(FACTOR).map_or(1, |n| n.parse().unwrap());
+    for kill in 0..3 * factor {
         let mut child = again(module_path!(), "the_shop_keeps_its_conditions_after_kills")
             .unwrap()
             .args(["--test-threads", "1"])
