@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use terrace_serve::proto::parse::{Parsed, Parser};
+use terrace_serve::proto::parse::{Limits, Parsed, Parser};
 
 /// Longest argument here.
 const LONGEST: usize = 1 << 16;
@@ -13,7 +13,7 @@ fn commands(pieces: &[&[u8]]) -> (Vec<Vec<Vec<u8>>>, bool) {
     for piece in pieces {
         all.extend_from_slice(piece);
         loop {
-            match parser.parse(&mut all[at..], LONGEST) {
+            match parser.parse(&mut all[at..], &Limits::new(LONGEST)) {
                 Ok(Parsed::More) => break,
                 Ok(Parsed::Command(length)) => {
                     assert!(length > 0 && at + length <= all.len());

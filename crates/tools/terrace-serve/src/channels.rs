@@ -28,10 +28,7 @@ pub struct Channels {
 /// A message as it is sent, in both versions of the protocol.
 fn message(parts: &[&[u8]]) -> Arc<[Vec<u8>; 2]> {
     Arc::new([false, true].map(|third| {
-        let mut out = Reply {
-            third,
-            ..Reply::default()
-        };
+        let mut out = Reply::new(third);
         out.push(parts.len());
         parts.iter().for_each(|part| out.bulk(part));
         out.bytes

@@ -102,12 +102,14 @@ pub struct Host {
     #[cfg(feature = "lua")]
     pub libraries: Mutex<crate::library::Libraries>,
     /// Scripts by their names.
-    pub scripts: Mutex<BTreeMap<String, Arc<[u8]>>>,
+    #[cfg(feature = "lua")]
+    pub scripts: Mutex<crate::scripts::Scripts>,
     next_slow: AtomicU64,
 }
 
-/// Scripts that are kept; Redis keeps all until it is told otherwise, so it is many.
-const MOST_SCRIPTS: usize = 10_000;
+/// The part of the buffers' memory that the texts of scripts may take.
+#[cfg(feature = "lua")]
+const PART_OF_SCRIPTS: usize = 4;
 
 /// Seconds since 1970.
 pub fn seconds() -> u64 {
@@ -157,7 +159,10 @@ impl Host {
             channels: crate::channels::Channels::default(),
             #[cfg(feature = "lua")]
             libraries: Mutex::default(),
-            scripts: Mutex::default(),
+            #[cfg(feature = "lua")]
+            scripts: Mutex::new(crate::scripts::Scripts::new(
+                options.max_buffers / PART_OF_SCRIPTS,
+            )),
             next_slow: AtomicU64::new(0),
             options,
         }
@@ -220,13 +225,9 @@ impl Host {
         Ok(())
     }
 
-    /// Keeps a script for those who call it by its name.
-    #[cfg(feature = "lua")]
-    pub fn keep_script(&self, name: String, source: Arc<[u8]>) {
-        let mut scripts = locked(&self.scripts);
-        if scripts.len() < MOST_SCRIPTS || scripts.contains_key(&name) {
-            scripts.entry(name).or_insert(source);
-        }
+    /// Bytes of one answer, or of what is gathered for it: a client with more would be sent away.
+    pub fn longest_answer(&self) -> usize {
+        self.options.max_buffers - self.options.max_buffers / 8
     }
 
     /// Bytes that the pool may have before clients are read from no more.

@@ -17,6 +17,8 @@ mod glob;
 mod host;
 mod import;
 #[cfg(feature = "lua")]
+mod json;
+#[cfg(feature = "lua")]
 mod library;
 mod line;
 mod mailbox;
@@ -30,6 +32,8 @@ mod random;
 pub mod rdb;
 #[cfg(feature = "lua")]
 mod script;
+#[cfg(feature = "lua")]
+mod scripts;
 mod session;
 mod signals;
 mod stop;

@@ -25,6 +25,11 @@ pub struct Declared {
 }
 
 impl Declared {
+    /// Whether it may run while nothing can be added.
+    pub fn allows_full(&self) -> bool {
+        self.flags.iter().any(|flag| flag == "allow-oom")
+    }
+
     /// Whether it promises to change nothing.
     pub fn only_reads(&self) -> bool {
         self.flags.iter().any(|flag| flag == "no-writes")

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::counts::Tally;
-use crate::proto::parse::Parser;
+use crate::proto::parse::{Parser, Span};
 use crate::proto::reply::Reply;
 use crate::session::Session;
 use crate::signals::Place;
@@ -76,6 +76,8 @@ impl Line {
 
     /// Bytes of memory that it takes for what has come and what goes.
     pub fn buffered(&self) -> usize {
-        self.input.capacity() + self.out.bytes.capacity()
+        let spans = self.parser.spans.capacity() * size_of::<Span>();
+        let queued = self.session.multi.as_ref().map_or(0, |multi| multi.bytes);
+        self.input.capacity() + self.out.bytes.capacity() + spans + queued
     }
 }

@@ -117,7 +117,7 @@ impl ServeOptions {
     }
 
     /// An address that others than those of this machine reach without showing anything.
-    fn open(&self) -> Option<&SocketAddr> {
+    pub(crate) fn open(&self) -> Option<&SocketAddr> {
         let known = |tls: &&TlsOptions| tls.ca.is_none() || tls.clients_may_be_unknown;
         let within_tls = self.tls.iter().filter(known).flat_map(|tls| &tls.addresses);
         let mut all = self.addresses.iter().chain(within_tls);

@@ -31,6 +31,10 @@ pub enum Fault {
     SaidTwice,
     /// A client that is woken looks in the pool, and one that was served there while it was woken again gets no answer.
     WokenUnanswered,
+    /// A transaction looks at what it watches without keeping others from changing it.
+    WatchUnlocked,
+    /// When the server stops, the pool ends before the loops, which still hand it commands.
+    PoolEndsFirst,
 }
 
 #[cfg(feature = "planted-faults")]

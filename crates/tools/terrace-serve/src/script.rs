@@ -12,6 +12,7 @@ use mlua::{
 };
 use sha1::{Digest, Sha1};
 
+use crate::json;
 use crate::proto::reply::Reply;
 
 /// How long the text of a library may run, which calls no commands.
@@ -22,8 +23,6 @@ const LOOK: u32 = 100_000;
 const MEMORY: usize = 64 << 20;
 /// How deep tables may lie in each other.
 const DEEPEST: usize = 64;
-/// Values of a table that become JSON: the same table may lie in it very often.
-const MOST_VALUES: usize = 1 << 20;
 
 thread_local!(static LUA: RefCell<Option<Lua>> = const { RefCell::new(None) });
 
@@ -147,86 +146,20 @@ pub fn make() -> mlua::Result<Lua> {
     globals.raw_set("redis", &redis)?;
     globals.raw_set("server", &redis)?;
     lua.set_named_registry_value(REDIS, &redis)?;
-    let json = lua.create_table()?;
-    json.set("null", Value::NULL)?;
-    json.set(
+    let cjson = lua.create_table()?;
+    cjson.set("null", Value::NULL)?;
+    cjson.set(
         "encode",
-        lua.create_function(|_, value: Value| encode(&value))?,
+        lua.create_function(|lua, value: Value| lua.create_string(json::encode(&value)?))?,
     )?;
-    json.set(
+    cjson.set(
         "decode",
-        lua.create_function(|lua, text: mlua::LuaString| {
-            let value = serde_json::from_slice(&text.as_bytes());
-            decode(lua, &value.map_err(mlua::Error::external)?)
-        })?,
+        lua.create_function(|lua, text: mlua::LuaString| json::decode(lua, &text.as_bytes()))?,
     )?;
-    globals.raw_set("cjson", json)?;
+    globals.raw_set("cjson", cjson)?;
     let behind: Table = lua.load(LOCKED).call(())?;
     lua.set_named_registry_value(GLOBALS, behind)?;
     Ok(lua)
-}
-
-fn encode(value: &Value) -> mlua::Result<String> {
-    let mut left = MOST_VALUES;
-    let json = to_json(value, 0, &mut left)?;
-    serde_json::to_string(&json).map_err(mlua::Error::external)
-}
-
-fn to_json(value: &Value, depth: usize, left: &mut usize) -> mlua::Result<serde_json::Value> {
-    use serde_json::Value as Json;
-    *left = left.saturating_sub(1);
-    if depth > DEEPEST || *left == 0 {
-        return Err(mlua::Error::runtime("Cannot serialise, excessive depth"));
-    }
-    Ok(match value {
-        Value::Nil | Value::LightUserData(_) => Json::Null,
-        Value::Boolean(yes) => Json::Bool(*yes),
-        Value::Integer(number) => Json::from(*number),
-        Value::Number(number) if *number == number.trunc() && number.abs() < 1e15 => {
-            Json::from(*number as i64)
-        }
-        Value::Number(number) => Json::from(*number),
-        Value::String(text) => Json::String(text.to_string_lossy()),
-        Value::Table(table) => {
-            let length = table.raw_len();
-            if length > 0 {
-                let items = (1..=length).map(|i| to_json(&table.raw_get(i)?, depth + 1, left));
-                Json::Array(items.collect::<mlua::Result<_>>()?)
-            } else {
-                let mut object = serde_json::Map::new();
-                for pair in table.pairs::<Value, Value>() {
-                    let (key, value) = pair?;
-                    object.insert(key.to_string()?, to_json(&value, depth + 1, left)?);
-                }
-                Json::Object(object)
-            }
-        }
-        _ => return Err(mlua::Error::runtime("Cannot serialise: type not supported")),
-    })
-}
-
-fn decode(lua: &Lua, json: &serde_json::Value) -> mlua::Result<Value> {
-    use serde_json::Value as Json;
-    Ok(match json {
-        Json::Null => Value::NULL,
-        Json::Bool(yes) => Value::Boolean(*yes),
-        Json::Number(number) => Value::Number(number.as_f64().unwrap_or(0.0)),
-        Json::String(text) => Value::String(lua.create_string(text)?),
-        Json::Array(items) => {
-            let table = lua.create_table()?;
-            for (i, item) in items.iter().enumerate() {
-                table.raw_set(i + 1, decode(lua, item)?)?;
-            }
-            Value::Table(table)
-        }
-        Json::Object(object) => {
-            let table = lua.create_table()?;
-            for (key, item) in object {
-                table.raw_set(key.as_str(), decode(lua, item)?)?;
-            }
-            Value::Table(table)
-        }
-    })
 }
 
 /// An answer of a command, in the second version of the protocol, as Lua has it, and how long it is.

@@ -65,6 +65,8 @@ pub struct Multi {
     pub bytes: usize,
     /// Whether one of them was refused.
     pub refused: bool,
+    /// Whether they took too much memory; they are forgotten then.
+    pub too_large: bool,
 }
 
 /// What is watched.

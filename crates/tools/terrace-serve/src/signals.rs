@@ -2,11 +2,13 @@
 //!
 //! Invariants: both come to the tables while they hold the key's stripe, and who changes a key tells them before
 //! it gives the stripe back; so none misses a change. Waiters of a key are served first come first served:
-//! one is woken at a time, and passes it on when it has looked.
+//! one of each kind is woken at a time, and passes it on when it has looked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::store::codec::Kind;
 
 /// A key of a numbered database.
 pub type Place = (u8, Vec<u8>);
@@ -31,6 +33,8 @@ pub struct Waiter {
     pub on: usize,
     /// Its number.
     pub client: u64,
+    /// What it waits for: values of another kind are nothing to it.
+    pub kind: Kind,
     /// Whether all who wait are to look: what they wait for is not taken away.
     pub all: bool,
 }
@@ -128,10 +132,10 @@ impl Signals {
             for place in places {
                 if let Some(queue) = waiting.get_mut(place)
                     && let Some(at) = queue.iter().position(|w| w.client == client)
+                    && let Some(gone) = queue.remove(at)
                 {
-                    queue.remove(at);
                     self.interest.fetch_sub(1, Ordering::SeqCst);
-                    next.extend(queue.front());
+                    next.extend(queue.iter().find(|waiter| waiter.kind == gone.kind));
                     if queue.is_empty() {
                         waiting.remove(place);
                     }
@@ -141,26 +145,26 @@ impl Signals {
         next.into_iter().for_each(|waiter| (self.wake)(waiter));
     }
 
-    /// Whether others than `client` wait for a key before it.
-    pub fn others_wait(&self, place: &Place, client: u64) -> bool {
+    /// Whether others than `client` wait for a value of this kind before it.
+    pub fn others_wait(&self, place: &Place, client: u64, kind: Kind) -> bool {
         if !self.is_wanted() {
             return false;
         }
         let waiting = locked(&self.waiting);
-        let first = waiting.get(place).and_then(|queue| queue.front());
+        let first = waiting
+            .get(place)
+            .and_then(|queue| queue.iter().find(|waiter| waiter.kind == kind));
         first.is_some_and(|first| first.client != client && !first.all)
     }
 
-    /// A key has changed: who waits longest for it looks.
+    /// A key has changed: who waits longest for it looks, of those who wait for each kind.
     pub fn ready(&self, place: &Place) {
-        let mut woken = Vec::new();
+        let mut woken: Vec<Waiter> = Vec::new();
         if let Some(queue) = locked(&self.waiting).get(place) {
-            let mut first = true;
             for waiter in queue {
-                if waiter.all || first {
+                if waiter.all || woken.iter().all(|first| first.kind != waiter.kind) {
                     woken.push(*waiter);
                 }
-                first &= waiter.all;
             }
         }
         woken.into_iter().for_each(|waiter| (self.wake)(waiter));

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use terrace::Error;
 
+use crate::store::codec::Kind;
+
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Stop {
@@ -28,6 +30,8 @@ pub struct Wait {
     pub timeout: Option<u64>,
     /// Whether the answer is an array, if nothing came.
     pub array: bool,
+    /// Of which kind the value has to be.
+    pub kind: Kind,
     /// Whether what it waits for is not taken away, so that all who wait get it.
     pub all: bool,
 }
@@ -56,6 +60,8 @@ pub fn refuse<T>(text: impl Into<Cow<'static, str>>) -> Run<T> {
 
 /// The value is of another kind.
 pub const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+/// What a command gathers is more than one may.
+pub const TOO_LARGE: &str = "ERR the answer is too large: ask for less at a time";
 /// What a command does not understand.
 pub const SYNTAX: &str = "ERR syntax error";
 /// What should be a whole number.

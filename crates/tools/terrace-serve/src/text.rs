@@ -52,17 +52,22 @@ pub fn format_f64(number: f64) -> String {
         }
         return (number as i64).to_string();
     }
-    let scientific = format!("{number:.16e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
+    general(number, 17)
+}
+
+/// As C's `%g` writes a finite number with so many digits.
+pub fn general(number: f64, digits: usize) -> String {
+    let scientific = format!("{number:.0$e}", digits - 1);
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..17).contains(&exponent) {
-        let decimals = (16 - exponent).max(0) as usize;
+    if (-4..digits as i32).contains(&exponent) {
+        let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
         return trimmed(&format!("{number:.decimals$}")).to_owned();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+    format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs())
 }
 
 /// Without zeros at the end of the decimals.

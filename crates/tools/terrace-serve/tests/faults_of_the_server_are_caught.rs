@@ -32,6 +32,14 @@ fn each_planted_fault_is_found() {
             Fault::WokenUnanswered,
             scenarios::who_is_woken_while_it_is_served_gets_its_answer,
         ),
+        (
+            Fault::WatchUnlocked,
+            scenarios::what_is_watched_stands_still,
+        ),
+        (
+            Fault::PoolEndsFirst,
+            scenarios::what_was_begun_is_answered_at_a_stop,
+        ),
     ];
     for (fault, scenario) in all {
         assert_eq!(scenario(), Ok(()), "without {fault:?}");

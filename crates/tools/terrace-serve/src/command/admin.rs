@@ -30,7 +30,7 @@ pub fn lastsave(c: &mut Call) -> Run {
 }
 
 fn checkpoint(c: &mut Call) -> Run {
-    c.work.store.db.checkpoint()?;
+    c.work.outside(|store| store.db.checkpoint())?;
     c.host.last_save.store(seconds(), Ordering::Relaxed);
     Ok(())
 }
@@ -54,7 +54,8 @@ pub fn bgrewriteaof(c: &mut Call) -> Run {
 pub fn bgsave(c: &mut Call) -> Run {
     match &c.host.options.backup_dir {
         Some(set) => {
-            c.work.store.db.backup(set, BackupOptions::new())?;
+            c.work
+                .outside(|store| store.db.backup(set, BackupOptions::new()))?;
             c.host.last_save.store(seconds(), Ordering::Relaxed);
         }
         None => checkpoint(c)?,
@@ -215,7 +216,9 @@ pub fn backup(c: &mut Call) -> Run {
     let Some(set) = &c.host.options.backup_dir else {
         return refuse("ERR no backup set is named; start the server with --backup-dir");
     };
-    let report = c.work.store.db.backup(set, BackupOptions::new())?;
+    let report = c
+        .work
+        .outside(|store| store.db.backup(set, BackupOptions::new()))?;
     c.out.number(report.point as i64);
     Ok(())
 }

@@ -58,6 +58,26 @@ fn line(info: &ClientInfo) -> String {
     text
 }
 
+/// A type of clients, by its name. There are none that follow, or are followed.
+fn kind(name: &[u8]) -> Run<&'static str> {
+    let known = ["normal", "pubsub", "master", "replica", "slave"];
+    let found = known
+        .into_iter()
+        .find(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    let unknown = || {
+        let name = String::from_utf8_lossy(name);
+        Stop::Reply(format!("ERR Unknown client type '{name}'").into())
+    };
+    found.ok_or_else(unknown)
+}
+
+fn kind_of(info: &ClientInfo) -> &'static str {
+    match info.channels.load(Ordering::Relaxed) {
+        0 => "normal",
+        _ => "pubsub",
+    }
+}
+
 /// `CLIENT`.
 pub fn client(c: &mut Call) -> Run {
     let arguments = c.args.len();
@@ -101,11 +121,16 @@ pub fn client(c: &mut Call) -> Run {
                 4 if c.args.is(2, "TYPE") => None,
                 _ => return refuse(SYNTAX),
             };
+            let kind = match arguments == 4 && c.args.is(2, "TYPE") {
+                true => Some(kind(c.args.at(3))?),
+                false => None,
+            };
             let mut text = String::new();
             for info in all {
                 if ids
                     .as_ref()
                     .is_none_or(|ids| ids.contains(&(info.id as i64)))
+                    && kind.is_none_or(|kind| kind == kind_of(&info))
                 {
                     text += &line(&info);
                     text.push('\n');
@@ -185,6 +210,10 @@ fn kill(c: &mut Call) -> Run {
                 "ID" if crate::text::parse_i64(c.args.at(i + 1)).is_none_or(|id| id <= 0) => {
                     return refuse("ERR client-id should be greater than 0");
                 }
+                "TYPE" => {
+                    kind(c.args.at(i + 1))?;
+                    wanted.push((filter, c.args.at(i + 1)));
+                }
                 _ => wanted.push((filter, c.args.at(i + 1))),
             }
         }
@@ -195,11 +224,7 @@ fn kill(c: &mut Call) -> Run {
             "ADDR" => info.address.as_bytes() == *value,
             "LADDR" => info.local.as_bytes() == *value,
             "USER" => *value == b"default",
-            _ => match value.to_ascii_lowercase().as_slice() {
-                b"normal" => info.channels.load(Ordering::Relaxed) == 0,
-                b"pubsub" => info.channels.load(Ordering::Relaxed) > 0,
-                _ => false,
-            },
+            _ => kind(value).is_ok_and(|kind| kind == kind_of(info)),
         })
     };
     let all: Vec<Arc<ClientInfo>> = locked(&c.host.clients).values().cloned().collect();

@@ -91,8 +91,7 @@ fn change(host: &Host, name: &str, value: &str) -> Result<(), String> {
             None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
         },
         "requirepass" => {
-            let open = host.options.addresses.iter().any(|a| !a.ip().is_loopback());
-            if value.is_empty() && open {
+            if value.is_empty() && host.options.open().is_some() {
                 return Err("the server can be reached from other machines".into());
             }
             let password = (!value.is_empty()).then(|| value.to_owned());

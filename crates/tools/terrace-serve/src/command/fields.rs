@@ -184,7 +184,12 @@ fn run(c: &mut Call, only_read: bool) -> Run {
             Step::Get(field) => c.out.number(field.get(&text)),
             Step::Set(field, number) => {
                 let old = field.get(&text);
-                match field.fit(number.into(), overflow) {
+                // As Redis: without a sign, one below zero is one too large.
+                let number = match field.signed {
+                    true => number.into(),
+                    false => i128::from(number as u64),
+                };
+                match field.fit(number, overflow) {
                     Some(new) => {
                         field.set(&mut text, new);
                         c.out.number(old);

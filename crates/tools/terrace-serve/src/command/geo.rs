@@ -6,7 +6,7 @@
 use super::call::Call;
 use super::sorted::add::{put_member, score};
 use super::sorted::find::store_members;
-use super::sorted::range::{Cut, Members, Part, members};
+use super::sorted::range::{Cut, Members, Part, each};
 use crate::stop::{NOT_FLOAT, Run, SYNTAX, Stop, refuse};
 use crate::store::codec::{Head, Kind};
 use crate::text::parse_f64;
@@ -232,6 +232,15 @@ enum Shape {
     Box(f64, f64),
 }
 
+/// Who asks, which says what options there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Search,
+    Radius,
+    /// Only reads.
+    RadiusRo,
+}
+
 #[derive(Default)]
 struct Asked {
     center: Option<Place>,
@@ -252,8 +261,10 @@ fn length(c: &Call, at: usize, what: &str) -> Run<f64> {
     }
 }
 
-/// Reads options from `i` on. Those that only a search has are refused otherwise.
-fn options(c: &mut Call, head: Option<Head>, asked: &mut Asked, mut i: usize, search: bool) -> Run {
+/// Reads options from `i` on.
+fn options(c: &mut Call, head: Option<Head>, asked: &mut Asked, mut i: usize, form: Form) -> Run {
+    let search = form == Form::Search;
+    let stores = form == Form::Radius;
     let member = |c: &Call, at: usize| -> Run<Option<Place>> {
         let Some(head) = &head else {
             // Of nothing there is nothing near anything.
@@ -280,7 +291,7 @@ fn options(c: &mut Call, head: Option<Head>, asked: &mut Asked, mut i: usize, se
                 }
                 i += 1;
             }
-            () if !search && left >= 1 && (c.args.is(i, "STORE") || c.args.is(i, "STOREDIST")) => {
+            () if stores && left >= 1 && (c.args.is(i, "STORE") || c.args.is(i, "STOREDIST")) => {
                 let distances = c.args.is(i, "STOREDIST");
                 asked.store = Some((c.args.at(i + 1).to_vec(), distances));
                 i += 1;
@@ -343,15 +354,13 @@ fn answer(c: &mut Call, head: Option<Head>, asked: Asked) -> Run {
         );
     }
     let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));
-    let all = match &head {
-        Some(head) => members(c.work, head, &all, Cut::ALL)?,
-        None => Members::new(),
-    };
     let mut found: Vec<(Vec<u8>, f64, f64)> = Vec::new();
-    for (member, cell) in all {
-        if let Some(far) = within(center, shape, decode(cell as u64)) {
-            found.push((member, cell, far));
-        }
+    if let Some(head) = &head {
+        each(c.work, head, &all, Cut::ALL, &mut |member, cell| {
+            if let Some(far) = within(center, shape, decode(cell as u64)) {
+                found.push((member.to_vec(), cell, far));
+            }
+        })?;
     }
     // The nearest ones are meant, if only some are wanted.
     if let Some(farthest) = asked
@@ -395,7 +404,7 @@ fn answer(c: &mut Call, head: Option<Head>, asked: Asked) -> Run {
 pub fn geosearch(c: &mut Call) -> Run {
     let head = c.work.typed(c.args.at(1), Kind::Sorted)?;
     let mut asked = Asked::default();
-    options(c, head, &mut asked, 2, true)?;
+    options(c, head, &mut asked, 2, Form::Search)?;
     answer(c, head, asked)
 }
 
@@ -406,11 +415,11 @@ pub fn geosearchstore(c: &mut Call) -> Run {
         store: Some((c.args.at(1).to_vec(), false)),
         ..Asked::default()
     };
-    options(c, head, &mut asked, 3, true)?;
+    options(c, head, &mut asked, 3, Form::Search)?;
     answer(c, head, asked)
 }
 
-fn radius(c: &mut Call, by_member: bool) -> Run {
+fn radius(c: &mut Call, by_member: bool, form: Form) -> Run {
     let head = c.work.typed(c.args.at(1), Kind::Sorted)?;
     let mut asked = Asked::default();
     let next = match by_member {
@@ -431,16 +440,26 @@ fn radius(c: &mut Call, by_member: bool) -> Run {
     };
     asked.unit = unit(c.args.at(next + 1))?;
     asked.shape = Some(Shape::Radius(length(c, next, "radius")? * asked.unit));
-    options(c, head, &mut asked, next + 2, false)?;
+    options(c, head, &mut asked, next + 2, form)?;
     answer(c, head, asked)
 }
 
-/// `GEORADIUS`, `GEORADIUS_RO`.
+/// `GEORADIUS`.
 pub fn georadius(c: &mut Call) -> Run {
-    radius(c, false)
+    radius(c, false, Form::Radius)
 }
 
-/// `GEORADIUSBYMEMBER`, `GEORADIUSBYMEMBER_RO`.
+/// `GEORADIUS_RO`.
+pub fn georadius_ro(c: &mut Call) -> Run {
+    radius(c, false, Form::RadiusRo)
+}
+
+/// `GEORADIUSBYMEMBER`.
 pub fn georadiusbymember(c: &mut Call) -> Run {
-    radius(c, true)
+    radius(c, true, Form::Radius)
+}
+
+/// `GEORADIUSBYMEMBER_RO`.
+pub fn georadiusbymember_ro(c: &mut Call) -> Run {
+    radius(c, true, Form::RadiusRo)
 }

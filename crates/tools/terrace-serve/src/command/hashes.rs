@@ -6,7 +6,7 @@ use super::args::Args;
 use super::call::Call;
 use crate::planted::{Fault, planted};
 use crate::random;
-use crate::stop::{Run, SYNTAX, Stop, refuse};
+use crate::stop::{Run, SYNTAX, Stop, TOO_LARGE, refuse};
 use crate::store::codec::{self, Head, Kind};
 use crate::store::work::Work;
 use crate::text;
@@ -203,8 +203,11 @@ pub fn hdel(c: &mut Call) -> Run {
         return Ok(());
     };
     let mut removed = 0;
-    for field in c.args.from(2) {
+    for (i, field) in c.args.from(2).enumerate() {
         removed += i64::from(remove_field(c.work, &mut head, field)?);
+        if i % 1024 == 1023 {
+            c.work.step_done(key, &head)?;
+        }
     }
     if removed > 0 {
         c.work.event(b'h', "hdel", key);
@@ -288,16 +291,24 @@ pub fn random_elements(work: &Work, head: &Head, count: i64) -> Run<Vec<(Vec<u8>
     let (low, high) = codec::fields(head.number, 0);
     if count < 0 {
         let count = count.unsigned_abs();
-        let mut chosen = Vec::new();
-        if head.count <= SMALL {
-            let all = work.range(&low, &high, false, SMALL as usize)?;
-            for _ in 0..if all.is_empty() { 0 } else { count } {
-                chosen.push(all[random::below(all.len() as u64) as usize].clone());
-            }
-            return Ok(chosen);
-        }
+        let (mut chosen, mut bytes) = (Vec::new(), 0);
+        let all = match head.count <= SMALL {
+            true => work.range(&low, &high, false, SMALL as usize)?,
+            false => Vec::new(),
+        };
         for _ in 0..count {
-            chosen.extend(random_element(work, head)?);
+            let one = match all.is_empty() {
+                false => Some(all[random::below(all.len() as u64) as usize].clone()),
+                true if head.count <= SMALL => None,
+                true => random_element(work, head)?,
+            };
+            bytes += one
+                .as_ref()
+                .map_or(0, |(key, value)| key.len() + value.len());
+            if bytes > work.most {
+                return refuse(TOO_LARGE);
+            }
+            chosen.extend(one);
         }
         return Ok(chosen);
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::args::integer;
 use super::call::Call;
-use crate::stop::{NO_KEY, Run, SYNTAX, Stop, refuse};
+use crate::stop::{NO_KEY, Run, SYNTAX, Stop, TOO_LARGE, refuse};
 use crate::store::codec::{self, Head, Kind, LATEST};
 use crate::store::keyspace::DATABASES;
 use crate::{glob, random};
@@ -339,13 +339,20 @@ fn each_key(c: &Call, f: &mut dyn FnMut(&[u8], &Head) -> ControlFlow<()>) -> Run
 /// `KEYS`.
 pub fn keys(c: &mut Call) -> Run {
     let pattern = c.args.at(1);
-    let mut found = Vec::new();
+    let (mut found, mut bytes, most) = (Vec::new(), 0, c.work.most);
     each_key(c, &mut |key, _| {
         if glob::fits(pattern, key) {
+            bytes += key.len();
             found.push(key.to_vec());
         }
-        ControlFlow::Continue(())
+        match bytes <= most {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
     })?;
+    if bytes > most {
+        return refuse(TOO_LARGE);
+    }
     c.out.array(found.len());
     found.iter().for_each(|key| c.out.bulk(key));
     Ok(())
@@ -356,11 +363,11 @@ const TRIES: usize = 20;
 
 /// `RANDOMKEY`.
 pub fn randomkey(c: &mut Call) -> Run {
-    let Some(table) = c.work.heads_table() else {
-        c.out.null();
-        return Ok(());
-    };
+    let staged: HashMap<&[u8], Option<&[u8]>> = c.work.staged().collect();
     for attempt in 0..TRIES {
+        let Some(table) = c.work.heads_table() else {
+            break;
+        };
         // The last look is from the beginning on, where nothing is missed behind the last key.
         let from = if attempt + 1 == TRIES {
             0
@@ -371,10 +378,13 @@ pub fn randomkey(c: &mut Call) -> Run {
         let living: Vec<&[u8]> = step
             .records
             .iter()
-            .filter(|(_, value)| {
-                let head = value.as_deref().and_then(Head::decode);
-                value.is_none()
-                    || head.is_some_and(|(h, _)| h.expires.is_none_or(|at| at > c.work.now))
+            .filter(|(key, value)| {
+                let value = match staged.get(key.as_slice()) {
+                    Some(None) => return false,
+                    Some(value) => *value,
+                    None => value.as_deref(),
+                };
+                value.is_none_or(|value| lives(value, c.work.now))
             })
             .map(|(key, _)| key.as_slice())
             .collect();
@@ -393,10 +403,24 @@ pub fn randomkey(c: &mut Call) -> Run {
     Ok(())
 }
 
+/// Whether a record is that of a key that has not expired.
+fn lives(record: &[u8], now: u64) -> bool {
+    Head::decode(record).is_some_and(|(head, _)| head.expires.is_none_or(|at| at > now))
+}
+
 /// `DBSIZE`.
 pub fn dbsize(c: &mut Call) -> Run {
-    let keys = c.work.store.estimated_keys(c.work.db)?;
-    c.out.number(keys as i64);
+    let mut keys = c.work.store.estimated_keys(c.work.db)? as i64;
+    // What a transaction or a script has made and removed so far.
+    for (key, record) in c.work.staged() {
+        let old = match c.work.heads_table() {
+            Some(table) => table.get(key)?,
+            None => None,
+        };
+        let lives = |record: &[u8]| i64::from(lives(record, c.work.now));
+        keys += record.map_or(0, lives) - old.as_deref().map_or(0, lives);
+    }
+    c.out.number(keys.max(0));
     Ok(())
 }
 

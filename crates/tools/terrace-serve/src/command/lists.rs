@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use super::args::part;
 use super::call::Call;
 use super::hashes::count;
-use crate::stop::{NO_KEY, Run, SYNTAX, Stop, Wait, refuse};
+use super::waits::{others_wait, timeout, waited_for};
+use crate::stop::{NO_KEY, Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
 use crate::store::codec::{Head, Kind, position_key};
 use crate::store::work::Work;
 
@@ -102,13 +103,29 @@ pub fn rpushx(c: &mut Call) -> Run {
     push(c, End::Right, true)
 }
 
+/// Elements that are removed in one step.
+const STEP: u64 = 1024;
+
 /// Takes up to `most` elements off an end of a list that is there, and stores what is left.
 fn take(c: &mut Call, key: &[u8], mut head: Head, end: End, most: u64) -> Run<Vec<Vec<u8>>> {
+    if most > STEP {
+        let (low, high) = (
+            position_key(head.number, head.first),
+            position_key(head.number, head.end()),
+        );
+        // What cannot be answered is not taken.
+        if !c.work.fits(&low, &high, end == End::Right, most)? {
+            return refuse(TOO_LARGE);
+        }
+    }
     let mut taken = Vec::new();
     while (taken.len() as u64) < most
         && let Some(value) = pop_one(c.work, &mut head, end)?
     {
         taken.push(value);
+        if (taken.len() as u64).is_multiple_of(STEP) {
+            c.work.step_done(key, &head)?;
+        }
     }
     if !taken.is_empty() {
         c.work.event(b'l', end.letter("lpop", "rpop"), key);
@@ -239,6 +256,41 @@ pub fn lset(c: &mut Call) -> Run {
     Ok(())
 }
 
+/// Removes so many elements of an end of a list, of which some are left.
+fn trim(c: &mut Call, key: &[u8], head: &mut Head, end: End, mut many: u64) -> Run {
+    while many > 0 {
+        let most = many.min(STEP);
+        let at = match end {
+            End::Left => head.first,
+            End::Right => head.end().saturating_sub_unsigned(most),
+        };
+        let places = at..at.saturating_add_unsigned(most);
+        let mut keys = places.map(|at| position_key(head.number, at)).collect();
+        // Few are not read. Of many no more go together than fit the memory.
+        if many > STEP {
+            let (low, high) = (
+                position_key(head.number, at),
+                position_key(head.number, at.saturating_add_unsigned(most)),
+            );
+            keys = match end {
+                End::Left => c.work.step(&low, &high, most as usize)?.0,
+                End::Right => c.work.step_back(&low, &high, most as usize)?,
+            };
+        }
+        if keys.is_empty() {
+            return Err(c.work.damaged(key).into());
+        }
+        head.count -= keys.len() as u64;
+        many -= keys.len() as u64;
+        if end == End::Left {
+            head.first += keys.len() as i64;
+        }
+        keys.into_iter().for_each(|key| c.work.delete_element(key));
+        c.work.step_done(key, head)?;
+    }
+    Ok(())
+}
+
 /// `LTRIM`.
 pub fn ltrim(c: &mut Call) -> Run {
     let (start, stop) = (c.args.integer(2)?, c.args.integer(3)?);
@@ -250,15 +302,9 @@ pub fn ltrim(c: &mut Call) -> Run {
     let (from, many) = part(head.count, start, stop);
     // What goes at once is what the collection's number stands for: its elements are removed behind it.
     if many > 0 {
-        for _ in 0..from {
-            c.work.delete_element(position_key(head.number, head.first));
-            head.first += 1;
-            head.count -= 1;
-        }
-        while head.count > many {
-            head.count -= 1;
-            c.work.delete_element(position_key(head.number, head.end()));
-        }
+        trim(c, key, &mut head, End::Left, from)?;
+        let behind = head.count - many;
+        trim(c, key, &mut head, End::Right, behind)?;
     } else {
         head.count = 0;
     }
@@ -498,34 +544,15 @@ pub fn rpoplpush(c: &mut Call) -> Run {
     Ok(())
 }
 
-/// How long a command waits, in milliseconds; none for ever.
-pub fn timeout(c: &Call, i: usize) -> Run<Option<u64>> {
-    let seconds = match crate::text::parse_f64(c.args.at(i)) {
-        Some(seconds) if seconds.is_finite() && seconds < 9e15 => seconds,
-        _ => return refuse("ERR timeout is not a float or out of range"),
-    };
-    if seconds < 0.0 {
-        return refuse("ERR timeout is negative");
-    }
-    let milliseconds = (seconds * 1000.0).ceil() as u64;
-    Ok((milliseconds > 0).then_some(milliseconds))
-}
-
-/// Whether others wait for this key, and have come before.
-pub fn others_wait(c: &Call, key: &[u8]) -> bool {
-    let place = (c.work.db as u8, key.to_vec());
-    c.work.signals.others_wait(&place, c.session.id)
-}
-
 fn blocking_pop(c: &mut Call, from: End) -> Run {
     let last = c.args.len() - 1;
     let timeout = timeout(c, last)?;
     let keys: Vec<&[u8]> = c.args.from(1).take(last - 1).collect();
     for key in &keys {
-        let Some(head) = c.work.typed(key, Kind::List)? else {
+        let Some(head) = waited_for(c, key, Kind::List)? else {
             continue;
         };
-        if others_wait(c, key) {
+        if others_wait(c, key, Kind::List) {
             continue;
         }
         let taken = take(c, key, head, from, 1)?;
@@ -541,6 +568,7 @@ fn blocking_pop(c: &mut Call, from: End) -> Run {
         timeout,
         array: true,
         all: false,
+        kind: Kind::List,
     }))
 }
 
@@ -556,7 +584,8 @@ pub fn brpop(c: &mut Call) -> Run {
 
 fn blocking_move(c: &mut Call, from: End, to: End, timeout: Option<u64>) -> Run {
     let source = c.args.at(1);
-    let value = match others_wait(c, source) {
+    let is_there = waited_for(c, source, Kind::List)?.is_some();
+    let value = match !is_there || others_wait(c, source, Kind::List) {
         true => None,
         false => moved(c, from, to)?,
     };
@@ -568,6 +597,7 @@ fn blocking_move(c: &mut Call, from: End, to: End, timeout: Option<u64>) -> Run 
                 timeout,
                 array: false,
                 all: false,
+                kind: Kind::List,
             }));
         }
     }
@@ -603,10 +633,14 @@ fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>
     }
     let keys: Vec<&[u8]> = c.args.from(at + 1).take(keys).collect();
     for key in &keys {
-        let Some(head) = c.work.typed(key, Kind::List)? else {
+        let head = match fair {
+            true => waited_for(c, key, Kind::List)?,
+            false => c.work.typed(key, Kind::List)?,
+        };
+        let Some(head) = head else {
             continue;
         };
-        if fair && others_wait(c, key) {
+        if fair && others_wait(c, key, Kind::List) {
             continue;
         }
         let taken = take(c, key, head, from, most)?;
@@ -637,6 +671,7 @@ pub fn blmpop(c: &mut Call) -> Run {
             timeout,
             array: true,
             all: false,
+            kind: Kind::List,
         })),
     }
 }

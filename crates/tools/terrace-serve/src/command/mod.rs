@@ -26,3 +26,4 @@ pub mod streams;
 pub mod strings;
 pub mod table;
 pub mod transactions;
+pub mod waits;

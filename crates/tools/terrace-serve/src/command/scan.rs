@@ -3,6 +3,7 @@
 //! Invariant: a cursor is the hash to go on with, and all that has one hash comes out in one step; so what is there
 //! all the while comes out, whatever comes and goes, over restarts too.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::call::Call;
@@ -69,6 +70,27 @@ pub fn scan(c: &mut Call) -> Run {
     let options = options(c, 2, true)?;
     let mut found = Vec::new();
     let mut next = None;
+    let fits = |key: &[u8], value: &[u8]| {
+        Head::decode(value).is_some_and(|(head, _)| {
+            head.expires.is_none_or(|at| at > c.work.now)
+                && fits(options.pattern, key)
+                && options
+                    .kind
+                    .is_none_or(|kind| kind.eq_ignore_ascii_case(head.kind.name().as_bytes()))
+        })
+    };
+    // What a transaction or a script has changed so far comes out at first, and again where it is, if it is there.
+    let staged: HashMap<&[u8], Option<&[u8]>> = c.work.staged().collect();
+    if from == 0 {
+        let living = staged
+            .iter()
+            .filter_map(|(key, value)| value.map(|v| (key, v)));
+        found.extend(
+            living
+                .filter(|(key, v)| fits(key, v))
+                .map(|(key, _)| key.to_vec()),
+        );
+    }
     if let Some(table) = c.work.heads_table()
         && from < 1 << 48
     {
@@ -78,20 +100,24 @@ pub fn scan(c: &mut Call) -> Run {
         let step = table.scan(from << 16, options.count)?;
         next = step.next.map(|next| next >> 16);
         for (key, value) in step.records {
-            if !fits(options.pattern, &key) {
+            if let Some(value) = staged.get(key.as_slice()) {
+                if from > 0 && value.is_some_and(|value| fits(&key, value)) {
+                    found.push(key);
+                }
                 continue;
             }
             let value = match value {
                 Some(value) => value,
+                None if options
+                    .pattern
+                    .is_some_and(|pattern| !glob::fits(pattern, &key)) =>
+                {
+                    continue;
+                }
                 // A long one says in its first bytes what it is; it has to be read as a whole.
                 None => table.get(&key)?.unwrap_or_default(),
             };
-            if let Some((head, _)) = Head::decode(&value)
-                && head.expires.is_none_or(|at| at > c.work.now)
-                && options
-                    .kind
-                    .is_none_or(|kind| kind.eq_ignore_ascii_case(head.kind.name().as_bytes()))
-            {
+            if fits(&key, &value) {
                 found.push(key);
             }
         }

@@ -7,7 +7,7 @@ use super::call::Call;
 use super::hashes::{
     count, field_key, put_field, random_count, random_element, random_elements, remove_field,
 };
-use crate::stop::{Run, SYNTAX, refuse};
+use crate::stop::{Run, SYNTAX, TOO_LARGE, refuse};
 use crate::store::codec::{self, Head, Kind};
 
 /// `SADD`.
@@ -38,8 +38,11 @@ pub fn srem(c: &mut Call) -> Run {
         return Ok(());
     };
     let mut removed = 0;
-    for member in c.args.from(2) {
+    for (i, member) in c.args.from(2).enumerate() {
         removed += i64::from(remove_field(c.work, &mut head, member)?);
+        if i % 1024 == 1023 {
+            c.work.step_done(key, &head)?;
+        }
     }
     if removed > 0 {
         c.work.event(b's', "srem", key);
@@ -156,10 +159,19 @@ pub fn spop(c: &mut Call) -> Run {
     if many {
         c.out.set(taken.len());
     }
-    for (element, _) in &taken {
-        let member = codec::field_in(element);
-        remove_field(c.work, &mut head, member)?;
-        c.out.bulk(member);
+    taken
+        .iter()
+        .for_each(|(element, _)| c.out.bulk(codec::field_in(element)));
+    if taken.len() as u64 == head.count {
+        // All of it goes at once: its elements are removed behind it.
+        head.count = 0;
+    } else {
+        for (i, (element, _)) in taken.iter().enumerate() {
+            remove_field(c.work, &mut head, codec::field_in(element))?;
+            if i % 1024 == 1023 {
+                c.work.step_done(key, &head)?;
+            }
+        }
     }
     if !taken.is_empty() {
         c.work.event(b's', "spop", key);
@@ -193,6 +205,9 @@ pub fn srandmember(c: &mut Call) -> Run {
     Ok(())
 }
 
+/// Bytes that an answer has beside each member, about.
+const MEMBER: usize = 8;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Inter,
@@ -201,7 +216,16 @@ enum Operation {
 }
 
 /// The members of what the operation makes of the sets at these keys.
-fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> Run<Vec<Vec<u8>>> {
+///
+/// # Errors
+/// They take more than `bound` bytes.
+fn combined(
+    c: &mut Call,
+    operation: Operation,
+    keys: &[&[u8]],
+    most: usize,
+    bound: usize,
+) -> Run<Vec<Vec<u8>>> {
     let mut heads = Vec::with_capacity(keys.len());
     for key in keys {
         heads.push(c.work.typed(key, Kind::Set)?);
@@ -228,6 +252,14 @@ fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> 
         work.element_into(&field_key(work, head, member), &mut Vec::new())
     };
     let mut found = Vec::new();
+    let mut bytes = 0;
+    let mut gathered = |member: &[u8]| {
+        bytes += member.len() + MEMBER;
+        match bytes <= bound {
+            true => Ok(()),
+            false => refuse(TOO_LARGE),
+        }
+    };
     match operation {
         Operation::Inter => {
             let Some(mut heads) = heads.into_iter().collect::<Option<Vec<Head>>>() else {
@@ -243,6 +275,7 @@ fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> 
                         return Ok(ControlFlow::Continue(()));
                     }
                 }
+                gathered(member)?;
                 found.push(member.to_vec());
                 Ok(match found.len() < most {
                     true => ControlFlow::Continue(()),
@@ -254,7 +287,10 @@ fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> 
             let mut all = BTreeSet::new();
             for head in heads.iter().flatten() {
                 members(head, &mut |member| {
-                    all.insert(member.to_vec());
+                    if !all.contains(member) {
+                        gathered(member)?;
+                        all.insert(member.to_vec());
+                    }
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
@@ -270,6 +306,7 @@ fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> 
                         return Ok(ControlFlow::Continue(()));
                     }
                 }
+                gathered(member)?;
                 found.push(member.to_vec());
                 Ok(ControlFlow::Continue(()))
             })?;
@@ -280,7 +317,7 @@ fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], most: usize) -> 
 
 fn answer(c: &mut Call, operation: Operation) -> Run {
     let keys: Vec<&[u8]> = c.args.from(1).collect();
-    let found = combined(c, operation, &keys, usize::MAX)?;
+    let found = combined(c, operation, &keys, usize::MAX, c.work.most)?;
     c.out.set(found.len());
     found.iter().for_each(|member| c.out.bulk(member));
     Ok(())
@@ -309,7 +346,7 @@ pub fn store_set(c: &mut Call, key: &[u8], members: &[Vec<u8>], event: &'static 
 
 fn store(c: &mut Call, operation: Operation, event: &'static str) -> Run {
     let keys: Vec<&[u8]> = c.args.from(2).collect();
-    let found = combined(c, operation, &keys, usize::MAX)?;
+    let found = combined(c, operation, &keys, usize::MAX, usize::MAX)?;
     store_set(c, c.args.at(1), &found, event)
 }
 
@@ -366,7 +403,7 @@ pub fn sintercard(c: &mut Call) -> Run {
         i += 2;
     }
     let keys: Vec<&[u8]> = c.args.from(2).take(keys).collect();
-    let found = combined(c, Operation::Inter, &keys, most)?;
+    let found = combined(c, Operation::Inter, &keys, most, usize::MAX)?;
     c.out.count(found.len());
     Ok(())
 }

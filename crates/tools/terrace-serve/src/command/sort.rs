@@ -127,6 +127,8 @@ fn sorted(c: &mut Call, stores: bool) -> Run {
             _ => Some(element.clone()),
         };
         let number = match (&weight, asked.alpha || !orders) {
+            // As Redis, nothing at all is zero.
+            (Some(weight), false) if weight.is_empty() => 0.0,
             (Some(weight), false) => match parse_f64(weight) {
                 Some(number) => number,
                 None => return refuse("ERR One or more scores can't be converted into double"),

@@ -158,7 +158,8 @@ pub fn getdel(c: &mut Call) -> Run {
 /// `GETSET`.
 pub fn getset(c: &mut Call) -> Run {
     let key = c.args.at(1);
-    get(c)?;
+    let (text, head) = text_or_empty(c, key)?;
+    c.out.bulk_or_null(head.map(|_| text));
     c.work.put_text(key, None, c.args.at(2))?;
     c.work.event(b'$', "set", key);
     Ok(())

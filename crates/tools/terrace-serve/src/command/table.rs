@@ -234,11 +234,11 @@ pub const COMMANDS: &[Command] = &[
     c("move", 3, W | ALONE, ONE, "generic", "1.0.0", "", keys::move_key),
     c("copy", -3, WA | ALONE, TWO, "generic", "6.2.0", "", keys::copy),
     c("keys", 2, R | LONG, NONE, "generic", "1.0.0", "", keys::keys),
-    c("scan", -2, R, NONE, "generic", "2.8.0", "cursors stay good over restarts", scan::scan),
-    c("randomkey", 1, R, NONE, "generic", "1.0.0", "keys are not all equally likely", keys::randomkey),
+    c("scan", -2, R | APART, NONE, "generic", "2.8.0", "cursors stay good over restarts", scan::scan),
+    c("randomkey", 1, R | APART, NONE, "generic", "1.0.0", "keys are not all equally likely", keys::randomkey),
     c("sort", -2, WA | ALONE, Keys::Store, "generic", "1.0.0", "nobody else runs meanwhile", sort::sort),
     c("sort_ro", -2, R | ALONE, ONE, "generic", "7.0.0", "nobody else runs meanwhile", sort::sort_ro),
-    c("dbsize", 1, R | LONG, NONE, "server", "1.0.0", "an estimate from 2,000 keys on", keys::dbsize),
+    c("dbsize", 1, R | APART | LONG, NONE, "server", "1.0.0", "an estimate from 2,000 keys on", keys::dbsize),
     c("flushdb", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushdb),
     c("flushall", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushall),
     c("swapdb", 3, W | ALONE | LONG, NONE, "server", "4.0.0", "", keys::swapdb),
@@ -336,9 +336,9 @@ pub const COMMANDS: &[Command] = &[
     c("geosearch", -7, R, ONE, "geo", "6.2.0", NEAR, geo::geosearch),
     c("geosearchstore", -8, WA, TWO, "geo", "6.2.0", NEAR, geo::geosearchstore),
     c("georadius", -6, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadius),
-    c("georadius_ro", -6, R, ONE, "geo", "3.2.10", NEAR, geo::georadius),
+    c("georadius_ro", -6, R, ONE, "geo", "3.2.10", NEAR, geo::georadius_ro),
     c("georadiusbymember", -5, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadiusbymember),
-    c("georadiusbymember_ro", -5, R, ONE, "geo", "3.2.10", NEAR, geo::georadiusbymember),
+    c("georadiusbymember_ro", -5, R, ONE, "geo", "3.2.10", NEAR, geo::georadiusbymember_ro),
     // Lists.
     c("lpush", -3, WA, ONE, "list", "1.0.0", "", lists::lpush),
     c("rpush", -3, WA, ONE, "list", "1.0.0", "", lists::rpush),
@@ -385,12 +385,12 @@ pub const COMMANDS: &[Command] = &[
     c("watch", -2, APART | AT_ONCE | NO_SCRIPT, ALL, "transactions", "2.2.0", "", transactions::watch),
     c("unwatch", 1, APART | NO_SCRIPT, NONE, "transactions", "2.2.0", "", transactions::unwatch),
     // Scripts.
-    own("eval", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: false, writes: true }),
-    own("evalsha", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: true, writes: true }),
+    own("eval", -3, W | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: false, writes: true }),
+    own("evalsha", -3, W | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "2.6.0", SCRIPTS, Does::Eval { by_name: true, writes: true }),
     own("eval_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: false, writes: false }),
     own("evalsha_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", SCRIPTS, Does::Eval { by_name: true, writes: false }),
     own("script", -2, APART | NO_SCRIPT, NONE, "scripting", "2.6.0", "LOAD, EXISTS and FLUSH; KILL finds none, for a script ends by itself", Does::Script),
-    own("fcall", -3, WA | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: true }),
+    own("fcall", -3, W | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: true }),
     own("fcall_ro", -3, R | APART | NO_SCRIPT, Keys::Counted(2), "scripting", "7.0.0", FUNCTIONS, Does::Fcall { writes: false }),
     // What it changes is not taken back: nothing may make its transaction run again.
     own("function", -2, APART | ALONE | LONG | NO_SCRIPT, NONE, "scripting", "7.0.0", "KILL finds none", Does::Function),
@@ -524,9 +524,16 @@ pub fn key_places(command: &Command, args: &Args) -> Vec<usize> {
         Keys::Counted(at) => counted(at).collect(),
         Keys::First => std::iter::once(1).chain(counted(2)).collect(),
         Keys::Streams => {
-            let Some(at) = (1..args.len()).find(|i| args.is(*i, "STREAMS")) else {
-                return Vec::new();
-            };
+            // A group or a consumer may have this name too.
+            let mut at = 1;
+            while !args.is(at, "STREAMS") {
+                at += match () {
+                    () if args.is(at, "GROUP") => 3,
+                    () if args.is(at, "COUNT") || args.is(at, "BLOCK") => 2,
+                    () if args.is(at, "NOACK") => 1,
+                    () => return Vec::new(),
+                };
+            }
             let half = (args.len() - at - 1) / 2;
             (at + 1..at + 1 + half).collect()
         }

@@ -30,11 +30,31 @@ pub fn discard(c: &mut Call) -> Run {
     Ok(())
 }
 
+/// Removes those of the keys that have expired and are still there: that is no change of what is watched from now on.
+fn forget_past(c: &mut Call) -> Run {
+    let (now, mut expired) = (c.work.now, 0);
+    for key in c.args.from(1) {
+        if c.work.expires(key)?.is_some_and(|at| at <= now) {
+            c.work.remove_expired(key)?;
+            c.work.event(b'x', "expired", key);
+            expired += 1;
+        }
+    }
+    if expired > 0 {
+        c.work.commit()?;
+        c.host.counts.expired.fetch_add(expired, Ordering::Relaxed);
+        // Writing it has given the keys back.
+        c.work.lock(c.args.from(1))?;
+    }
+    Ok(())
+}
+
 /// `WATCH`; the caller holds the keys.
 pub fn watch(c: &mut Call) -> Run {
     if c.session.multi.is_some() {
         return refuse("ERR WATCH inside MULTI is not allowed");
     }
+    forget_past(c)?;
     for key in c.args.from(1) {
         let head = c.work.head(key)?;
         let place = (c.work.db as u8, key.to_vec());

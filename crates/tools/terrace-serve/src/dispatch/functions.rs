@@ -1,6 +1,8 @@
 //! FUNCTION and FCALL: functions that clients call by name.
 
-use super::Dispatcher;
+use std::sync::atomic::Ordering;
+
+use super::{Dispatcher, FULL};
 use crate::command::args::Args;
 use crate::host::locked;
 use crate::library::{self, Libraries, Library};
@@ -17,9 +19,11 @@ impl Dispatcher {
     pub(super) fn fcall(&self, line: &mut Line, work: &mut Work, args: &Args, writes: bool) -> Run {
         let name = String::from_utf8_lossy(args.at(1));
         let libraries = locked(&self.host.libraries).clone();
-        let Some(only_reads) = libraries.find(&name).map(|f| f.only_reads()) else {
+        let Some(function) = libraries.find(&name) else {
             return refuse("ERR Function not found");
         };
+        let only_reads = function.only_reads();
+        let refused_when_full = !only_reads && !function.allows_full();
         let Some(keys) = crate::text::parse_i64(args.at(2)) else {
             return refuse("ERR Bad number of keys provided");
         };
@@ -31,6 +35,9 @@ impl Dispatcher {
         }
         if !writes && !only_reads {
             return refuse("ERR Can not execute a script with write flag using *_ro command.");
+        }
+        if refused_when_full && self.host.store.full.load(Ordering::Relaxed) {
+            return refuse(FULL);
         }
         let names: Vec<&[u8]> = args.from(3).take(keys).collect();
         let arguments: Vec<&[u8]> = args.from(3 + keys).collect();

@@ -22,16 +22,21 @@ use crate::host::{Host, locked};
 use crate::line::{Blocked, Line};
 use crate::options::AppendFsync;
 use crate::planted::{Fault, planted};
-use crate::proto::parse::{Parsed, Span};
+use crate::proto::parse::{Limits, Parsed, Span};
 use crate::session::Answers;
 use crate::signals::Waiter;
-use crate::stop::{Run, Stop, told};
+use crate::stop::{Run, Stop, TOO_LARGE, told};
 use crate::store::work::{Told, Work};
 
 /// Changes that are gathered in one batch: from there on a larger one is no cheaper.
 const GROUP: usize = 128;
 /// Bytes of answers at which a client has to read before it is answered more.
 const PAUSE: usize = 1 << 20;
+
+/// The database has no room for what would be added.
+const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// Places of arguments that are kept for the next command.
+const KEPT_SPANS: usize = 1024;
 
 /// Why a line's commands do not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +87,7 @@ impl Dispatcher {
     pub fn new_work(&self, waits: bool) -> Work {
         let mut work = Work::new(self.host.store.clone(), self.host.signals.clone());
         work.waits = waits;
+        work.most = self.host.longest_answer();
         let host = Arc::downgrade(&self.host);
         work.tell = Some(Arc::new(move |told| {
             let Some(host) = host.upgrade() else { return };
@@ -149,7 +155,11 @@ impl Dispatcher {
             let inside = line.parser.is_inside();
             let rest = &mut line.input[line.at..];
             let inline = !inside && rest.first().is_some_and(|b| *b != b'*');
-            let length = match line.parser.parse(rest, self.host.options.max_value) {
+            let limits = match line.session.trusted {
+                true => Limits::new(self.host.options.max_value),
+                false => Limits::unauthenticated(),
+            };
+            let length = match line.parser.parse(rest, &limits) {
                 Ok(Parsed::Command(length)) => length,
                 Ok(Parsed::More) => {
                     return self.end_group(line, work, group).unwrap_or(Outcome::Idle);
@@ -174,7 +184,9 @@ impl Dispatcher {
             }
             let spans = std::mem::take(&mut line.parser.spans);
             let ran = self.one(line, work, &spans, length, &mut group, &mut last);
-            line.parser.spans = spans;
+            if spans.capacity() <= KEPT_SPANS {
+                line.parser.spans = spans;
+            }
             match ran {
                 Ok(()) => {}
                 Err(outcome) => return outcome,
@@ -309,6 +321,7 @@ impl Dispatcher {
         let waiter = Waiter {
             on: line.session.on,
             client: line.session.id,
+            kind: wait.kind,
             all: wait.all,
         };
         work.signals.wait(&places, waiter);
@@ -399,7 +412,7 @@ impl Dispatcher {
             ));
         }
         if command.flags & table::ADDS != 0 && self.host.store.full.load(Ordering::Relaxed) {
-            return Some("OOM command not allowed when used memory > 'maxmemory'.".to_owned());
+            return Some(FULL.to_owned());
         }
         None
     }
@@ -448,7 +461,11 @@ impl Dispatcher {
     /// Runs a command of the table; an error for the client is its answer, and is told besides.
     fn run(&self, line: &mut Line, work: &mut Work, args: &Args, command: &Command) -> Run {
         let mark = line.out.bytes.len();
-        let ran = self.run_inner(line, work, args, command);
+        let outer = line.out.begin(self.host.longest_answer());
+        let mut ran = self.run_inner(line, work, args, command);
+        if !line.out.end(outer) && ran.is_ok() {
+            ran = crate::stop::refuse(TOO_LARGE);
+        }
         if let Err(Stop::Reply(text)) = &ran {
             work.take_back();
             line.out.bytes.truncate(mark);

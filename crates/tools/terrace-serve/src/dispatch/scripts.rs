@@ -53,7 +53,7 @@ impl Dispatcher {
         let source = match by_name {
             true => {
                 let name = String::from_utf8_lossy(args.at(1)).to_ascii_lowercase();
-                match locked(&self.host.scripts).get(&name).cloned() {
+                match locked(&self.host.scripts).get(&name) {
                     Some(source) => source,
                     None => {
                         return crate::stop::refuse(
@@ -65,7 +65,8 @@ impl Dispatcher {
             false => {
                 let name = crate::script::name(args.at(1));
                 let source: Arc<[u8]> = args.at(1).into();
-                self.host.keep_script(name, source.clone());
+                // One that does not fit is not there by its name.
+                locked(&self.host.scripts).keep(name, source.clone(), false);
                 source
             }
         };
@@ -90,10 +91,7 @@ impl Dispatcher {
         // It may have to run again, so a part of it is never written.
         let was_whole = std::mem::replace(&mut work.whole, true);
         let mut stopped = None;
-        let mut answer = Reply {
-            third,
-            ..Default::default()
-        };
+        let mut answer = Reply::new(third);
         let limit = self.script_limit(work.waits);
         let mark = work.begin_several();
         let ran = run(&mut answer, &limit, &mut |words| {
@@ -208,7 +206,11 @@ impl Dispatcher {
         match () {
             () if args.is(1, "LOAD") && args.len() == 3 => {
                 let name = crate::script::name(args.at(2));
-                self.host.keep_script(name.clone(), args.at(2).into());
+                if !locked(&self.host.scripts).keep(name.clone(), args.at(2).into(), true) {
+                    return crate::stop::refuse(
+                        "ERR the scripts that are loaded take too much memory: SCRIPT FLUSH forgets them",
+                    );
+                }
                 out.bulk(name);
             }
             () if args.is(1, "EXISTS") && args.len() > 2 => {
@@ -216,11 +218,11 @@ impl Dispatcher {
                 out.array(args.len() - 2);
                 for name in args.from(2) {
                     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                    out.number(i64::from(scripts.contains_key(&name)));
+                    out.number(i64::from(scripts.has(&name)));
                 }
             }
             () if args.is(1, "FLUSH") => {
-                locked(&self.host.scripts).clear();
+                locked(&self.host.scripts).flush();
                 out.ok();
             }
             () if args.is(1, "KILL") => {

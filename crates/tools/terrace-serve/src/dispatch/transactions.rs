@@ -25,10 +25,10 @@ impl Dispatcher {
             spans.push((from, bytes.len() as u32));
         }
         multi.bytes += size_of::<Queued>() + bytes.len() + size_of_val(spans.as_slice());
-        if multi.bytes > self.host.options.max_buffers {
+        if multi.too_large || multi.bytes > self.host.options.max_buffers / 2 {
             // It is discarded as a whole, and what it had so far takes no room.
-            multi.refused = true;
-            multi.queue = Vec::new();
+            (multi.refused, multi.too_large) = (true, true);
+            (multi.queue, multi.bytes) = (Vec::new(), 0);
             line.out.error("ERR the transaction is too large");
             return;
         }
@@ -98,6 +98,16 @@ impl Dispatcher {
         if flags & table::LONG != 0 && !work.waits {
             return Err(Stop::Miss);
         }
+        // What is watched stands still as well, or two could each pass over what the other one is about to write.
+        if !planted(Fault::WatchUnlocked) {
+            for ((db, key), _) in &line.session.watched.places {
+                match usize::from(*db) == work.db {
+                    true => keys.push(key),
+                    // Its lock is another database's.
+                    false => flags |= table::ALONE,
+                }
+            }
+        }
         if flags & table::ALONE != 0 && !work.is_alone() {
             return Err(Stop::Alone);
         }
@@ -106,6 +116,14 @@ impl Dispatcher {
             line.out.null_array();
             return Ok(());
         }
+        // All answers together are one.
+        let outer = line.out.begin(self.host.longest_answer());
+        let ran = self.exec_commands(line, work, multi);
+        line.out.end(outer);
+        ran
+    }
+
+    fn exec_commands(&self, line: &mut Line, work: &mut Work, multi: &Multi) -> Run {
         line.out.array(multi.queue.len());
         for queued in &multi.queue {
             let command = &COMMANDS[queued.command];

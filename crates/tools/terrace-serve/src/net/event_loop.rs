@@ -685,7 +685,9 @@ fn note(
 fn overtake(line: &mut Line) {
     let mut parser = crate::proto::parse::Parser::default();
     let rest = &mut line.input[line.at..];
-    if let Ok(crate::proto::parse::Parsed::Command(length)) = parser.parse(rest, usize::MAX >> 1) {
+    if let Ok(crate::proto::parse::Parsed::Command(length)) =
+        parser.parse(rest, &crate::proto::parse::Limits::new(usize::MAX >> 1))
+    {
         rest.rotate_left(length);
     }
 }

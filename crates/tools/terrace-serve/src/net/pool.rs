@@ -1,6 +1,7 @@
 //! The threads for what may wait: each takes a line, runs its commands as far as they go, and sends it back.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::dispatch::Dispatcher;
@@ -12,6 +13,8 @@ use crate::mailbox::Mail;
 pub struct Pool {
     waiting: Mutex<VecDeque<Box<Line>>>,
     woken: Condvar,
+    /// Whether nobody hands lines over any more.
+    ended: AtomicBool,
 }
 
 impl Pool {
@@ -22,13 +25,14 @@ impl Pool {
         self.woken.notify_one();
     }
 
-    /// Wakes all threads.
-    pub fn wake(&self) {
+    /// Nobody hands lines over any more: the threads end once nothing waits.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
         let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.woken.notify_all();
     }
 
-    /// A thread of the pool, until the server stops and nothing waits.
+    /// A thread of the pool, until it ends and nothing waits.
     pub fn run(&self, dispatcher: &Dispatcher) {
         let mut work = dispatcher.new_work(true);
         loop {
@@ -38,7 +42,7 @@ impl Pool {
                     if let Some(line) = waiting.pop_front() {
                         break line;
                     }
-                    if dispatcher.host.is_stopping() {
+                    if self.ended.load(Ordering::SeqCst) {
                         return;
                     }
                     let woken = self.woken.wait(waiting);

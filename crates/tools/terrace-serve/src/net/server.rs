@@ -18,6 +18,7 @@ use crate::dispatch::Dispatcher;
 use crate::host::{Host, locked};
 use crate::mailbox::{Mail, Mailbox};
 use crate::options::{AppendFsync, ServeOptions};
+use crate::planted::{Fault, planted};
 use crate::signals::Signals;
 use crate::store::keyspace::Store;
 use crate::store::reaper::{self, Round};
@@ -49,6 +50,9 @@ pub struct Server {
     host: Arc<Host>,
     pool: Arc<Pool>,
     addresses: Vec<SocketAddr>,
+    /// The event loops.
+    loops: Vec<JoinHandle<()>>,
+    /// All others.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -66,6 +70,11 @@ fn failed(what: &str, error: std::io::Error) -> Error {
         file: what.to_owned(),
         source: Arc::new(error),
     }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name).spawn(run);
+    thread.map_err(|e| failed("a thread", e))
 }
 
 impl Server {
@@ -160,6 +169,7 @@ impl Server {
             host,
             pool: pool.clone(),
             addresses,
+            loops: Vec::new(),
             threads: Vec::new(),
         };
         for (on, poll) in polls.into_iter().enumerate() {
@@ -170,30 +180,28 @@ impl Server {
             };
             let (dispatcher, pool) = (dispatcher.clone(), pool.clone());
             let host = server.host.clone();
-            server.spawn(format!("serve-{on}"), move || {
+            let run = move || {
                 if EventLoop::new(on, poll, dispatcher, pool, listeners)
                     .run()
                     .is_err()
                 {
                     host.stop();
                 }
-            })?;
+            };
+            let thread = spawn(format!("serve-{on}"), run)?;
+            server.loops.push(thread);
         }
         for i in 0..pool_threads {
             let (dispatcher, pool) = (dispatcher.clone(), pool.clone());
-            server.spawn(format!("serve-pool-{i}"), move || pool.run(&dispatcher))?;
+            let thread = spawn(format!("serve-pool-{i}"), move || pool.run(&dispatcher))?;
+            server.threads.push(thread);
         }
         let host = server.host.clone();
-        server.spawn("serve-sync".into(), move || run_syncs(&host))?;
-        server.spawn("serve-reaper".into(), move || run_reaper(&dispatcher))?;
+        let syncs = spawn("serve-sync".into(), move || run_syncs(&host))?;
+        server.threads.push(syncs);
+        let reaper = spawn("serve-reaper".into(), move || run_reaper(&dispatcher))?;
+        server.threads.push(reaper);
         Ok(server)
-    }
-
-    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name).spawn(run);
-        self.threads
-            .push(thread.map_err(|e| failed("a thread", e))?);
-        Ok(())
     }
 
     /// Where it listens, within TLS last.
@@ -222,9 +230,16 @@ impl Server {
 
     fn end(&mut self) {
         self.host.stop();
-        self.pool.wake();
+        if planted(Fault::PoolEndsFirst) {
+            self.pool.end();
+        }
+        // One that has panicked has said so.
+        for thread in self.loops.drain(..) {
+            let _ = thread.join();
+        }
+        // What the loops have handed over until their end was answered: they waited for it.
+        self.pool.end();
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
             let _ = thread.join();
         }
     }

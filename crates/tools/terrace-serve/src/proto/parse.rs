@@ -8,6 +8,44 @@ const LONGEST_LINE: usize = 64 << 10;
 /// Most arguments of a command.
 pub const MOST_ARGUMENTS: i64 = 1 << 20;
 
+/// What may come.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most arguments of a command.
+    pub arguments: i64,
+    /// Most bytes of an argument.
+    pub longest: usize,
+    /// What errors say of who has not said a password yet.
+    pub who: &'static str,
+}
+
+impl Limits {
+    /// Of a client that may do everything, with arguments of so many bytes.
+    pub fn new(longest: usize) -> Limits {
+        Limits {
+            arguments: MOST_ARGUMENTS,
+            longest,
+            who: "",
+        }
+    }
+
+    /// Of a client that has not said the password: Redis' numbers.
+    pub fn unauthenticated() -> Limits {
+        Limits {
+            arguments: 10,
+            longest: 16 << 10,
+            who: "unauthenticated ",
+        }
+    }
+
+    fn refused(&self, what: &str) -> String {
+        match self.who {
+            "" => format!("Protocol error: invalid {what}"),
+            who => format!("Protocol error: {who}{what}"),
+        }
+    }
+}
+
 /// Where an argument lies, counted from the beginning of its command.
 pub type Span = (u32, u32);
 
@@ -38,7 +76,7 @@ impl Parser {
     ///
     /// # Errors
     /// What is wrong, in Redis' words, without `ERR `. The connection has to be closed.
-    pub fn parse(&mut self, bytes: &mut [u8], longest: usize) -> Result<Parsed, String> {
+    pub fn parse(&mut self, bytes: &mut [u8], limits: &Limits) -> Result<Parsed, String> {
         if self.left.is_none() {
             self.spans.clear();
             self.at = 0;
@@ -50,8 +88,11 @@ impl Parser {
             let Some((count, next)) = number(bytes, 1, "invalid multibulk length")? else {
                 return Ok(Parsed::More);
             };
-            if count > MOST_ARGUMENTS {
-                return Err("Protocol error: invalid multibulk length".into());
+            if count > limits.arguments {
+                return Err(match count > MOST_ARGUMENTS {
+                    true => "Protocol error: invalid multibulk length".into(),
+                    false => limits.refused("multibulk length"),
+                });
             }
             self.at = next;
             self.left = Some(count.max(0));
@@ -72,8 +113,12 @@ impl Parser {
                     else {
                         return Ok(Parsed::More);
                     };
-                    let length = usize::try_from(length).ok().filter(|l| *l <= longest);
-                    let length = length.ok_or("Protocol error: invalid bulk length")?;
+                    let Ok(length) = usize::try_from(length) else {
+                        return Err("Protocol error: invalid bulk length".into());
+                    };
+                    if length > limits.longest {
+                        return Err(limits.refused("bulk length"));
+                    }
                     self.at = next;
                     self.bulk = Some(length);
                     length
@@ -212,7 +257,7 @@ mod tests {
     fn arguments(bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
         let mut bytes = bytes.to_vec();
         let mut parser = Parser::default();
-        Ok(match parser.parse(&mut bytes, 1 << 20)? {
+        Ok(match parser.parse(&mut bytes, &Limits::new(1 << 20))? {
             Parsed::More => None,
             Parsed::Command(_) => {
                 let argument = |(a, b): &Span| bytes[*a as usize..*b as usize].to_vec();
@@ -227,11 +272,11 @@ mod tests {
         for cut in 0..whole.len() {
             let mut parser = Parser::default();
             let mut first = whole[..cut].to_vec();
-            let early = parser.parse(&mut first, 100).unwrap();
+            let early = parser.parse(&mut first, &Limits::new(100)).unwrap();
             let mut all = whole.to_vec();
             let length = match early {
                 Parsed::Command(length) => length,
-                Parsed::More => match parser.parse(&mut all, 100).unwrap() {
+                Parsed::More => match parser.parse(&mut all, &Limits::new(100)).unwrap() {
                     Parsed::Command(length) => length,
                     Parsed::More => panic!("it is whole"),
                 },

@@ -9,22 +9,68 @@ pub struct Reply {
     pub bytes: Vec<u8>,
     /// Whether the client speaks the third version.
     pub third: bool,
+    /// Where what is written now has to end, if it is long; 0 for nowhere.
+    until: usize,
+    /// Whether something of it was left out for that.
+    over: bool,
 }
 
+/// From so many bytes on memory grows by an eighth at a time: twice as much would be more than an answer may take.
+const LARGE: usize = 1 << 20;
+/// What is as short as this is always written: a number, or that all is well.
+const SHORT: usize = 64;
+
 impl Reply {
+    /// Nothing yet, in this version of the protocol.
+    pub fn new(third: bool) -> Reply {
+        Reply {
+            third,
+            ..Reply::default()
+        }
+    }
+
     /// Bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
+        let needed = self.bytes.len() + bytes.len();
+        if self.until > 0 && needed > self.until {
+            self.over = true;
+            return;
+        }
+        if needed > self.bytes.capacity() && needed > LARGE {
+            let more = needed - self.bytes.len() + needed / 8;
+            self.bytes.reserve_exact(more);
+        }
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// An answer begins which may end `most` bytes further on, or where the one that it is a part of has to end; what
+    /// it is to be given back to at its end ([`Reply::end`]).
+    pub fn begin(&mut self, most: usize) -> usize {
+        let at = self.bytes.len();
+        let outer = self.until;
+        let most = at.saturating_add(most);
+        self.until = match outer {
+            0 => most,
+            outer => outer.min(most),
+        };
+        self.until = self.until.max(at + SHORT);
+        outer
+    }
+
+    /// It has ended; whether nothing of it was left out.
+    pub fn end(&mut self, outer: usize) -> bool {
+        self.until = outer;
+        !std::mem::take(&mut self.over)
+    }
+
     fn head(&mut self, kind: u8, number: i64) {
-        self.bytes.push(kind);
         if (0..10).contains(&number) {
-            self.bytes.push(b'0' + number as u8);
+            self.raw(&[kind, b'0' + number as u8, b'\r', b'\n']);
         } else {
+            self.raw(&[kind]);
             self.raw(itoa::Buffer::new().format(number).as_bytes());
+            self.raw(b"\r\n");
         }
-        self.raw(b"\r\n");
     }
 
     /// `+OK`.
@@ -60,7 +106,9 @@ impl Reply {
     /// A string.
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        self.bytes.reserve(bytes.len() + 16);
+        if self.bytes.len() + bytes.len() < LARGE {
+            self.bytes.reserve(bytes.len() + 16);
+        }
         self.head(b'$', bytes.len() as i64);
         self.raw(bytes);
         self.raw(b"\r\n");

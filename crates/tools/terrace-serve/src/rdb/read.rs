@@ -284,9 +284,12 @@ fn entries(first: (u64, u64), all: Vec<Vec<u8>>, key: &[u8], tell: &mut Tell) ->
     Ok(())
 }
 
-fn id(from: &mut Source) -> Got<Vec<u8>> {
-    let (ms, sequence) = (from.length()?, from.length()?);
-    Ok(format!("{ms}-{sequence}").into_bytes())
+fn id(from: &mut Source) -> Got<(u64, u64)> {
+    Ok((from.length()?, from.length()?))
+}
+
+fn said((ms, sequence): (u64, u64)) -> Vec<u8> {
+    format!("{ms}-{sequence}").into_bytes()
 }
 
 fn raw_id(from: &mut Source) -> Got<Vec<u8>> {
@@ -312,7 +315,7 @@ fn stream(kind: u8, key: &[u8], from: &mut Source, tell: &mut Tell) -> Got {
     }
     let living = from.length()?;
     let last = id(from)?;
-    let (mut deleted, mut added) = (b"0-0".to_vec(), living);
+    let (mut deleted, mut added) = ((0, 0), living);
     if kind != kind::STREAM_1 {
         id(from)?;
         deleted = id(from)?;
@@ -326,12 +329,16 @@ fn stream(kind: u8, key: &[u8], from: &mut Source, tell: &mut Tell) -> Got {
     tell(&words(&[
         b"XSETID",
         key,
-        &last,
+        &said(last.max(deleted)),
         b"ENTRIESADDED",
         added.as_bytes(),
         b"MAXDELETEDID",
-        &deleted,
+        &said(deleted),
     ]))?;
+    if last < deleted {
+        // XSETID takes both at once only the other way round.
+        tell(&words(&[b"XSETID", key, &said(last)]))?;
+    }
     for _ in 0..from.length()? {
         group(kind, key, from, tell)?;
     }
@@ -340,7 +347,7 @@ fn stream(kind: u8, key: &[u8], from: &mut Source, tell: &mut Tell) -> Got {
 
 fn group(kind: u8, key: &[u8], from: &mut Source, tell: &mut Tell) -> Got {
     let name = from.text()?;
-    let last = id(from)?;
+    let last = said(id(from)?);
     let read = match kind {
         kind::STREAM_1 => -1,
         _ => from.length()? as i64,

@@ -349,3 +349,75 @@ pub fn who_is_woken_while_it_is_served_gets_its_answer() -> Found {
     }
     same(&waits.read().items()[0], text("a"), "what BLPOP has from")
 }
+
+/// Two transactions that each watch what the other one writes: one of them sees that.
+pub fn what_is_watched_stands_still() -> Found {
+    let served = Served::new();
+    let (mut one, mut other) = (served.client(), served.client());
+    // The fault shows while the first one sleeps; a busy machine may take longer than that.
+    for _ in 0..10 {
+        one.say("MSET x 0 y 0");
+        one.say("WATCH x");
+        other.say("WATCH y");
+        for (client, command) in [(&mut one, "SET y 1"), (&mut other, "SET x 1")] {
+            client.say("MULTI");
+            client.say(command);
+        }
+        // It has its keys, has looked, and has not written yet.
+        one.say("DEBUG SLEEP 0.5");
+        let parked = || served.server.host().counts.parked.load(Ordering::SeqCst);
+        let before = parked();
+        one.send(&[b"EXEC"]);
+        let begun = Instant::now();
+        while parked() == before {
+            assert!(begun.elapsed() < LONG, "it does not run in the pool");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let other = other.say("EXEC");
+        let one = one.read();
+        if one != Value::Null && other != Value::Null {
+            return Err("both transactions have passed over what the other one wrote".into());
+        }
+        if one == Value::Null && other == Value::Null {
+            return Err("neither has happened".into());
+        }
+        if !PLANTED.load(Ordering::SeqCst) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What a loop hands to the pool after the stop was asked for is answered too.
+pub fn what_was_begun_is_answered_at_a_stop() -> Found {
+    let served = Served::with(ServeOptions {
+        loops: 1,
+        ..options()
+    });
+    let mut client = served.client();
+    for key in [b"a", b"b"] {
+        client.ask(&[b"SET", key, &[key[0]; 4000]]);
+    }
+    // Work for the loop, until the stop was asked for and the threads of the pool have looked; then for the pool.
+    let many = 40;
+    let mut bytes = encoded(&[b"PING"]).repeat(2);
+    bytes.extend(encoded(&[b"LCS", b"a", b"b", b"LEN"]).repeat(many));
+    bytes.extend(encoded(&[b"DBSIZE"]));
+    let commands = || served.server.host().counts.commands.load(Ordering::SeqCst);
+    let before = commands();
+    std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+    let begun = Instant::now();
+    while commands() == before {
+        assert!(begun.elapsed() < LONG, "the loop does not begin");
+    }
+    served.server.stop().map_err(|error| error.to_string())?;
+    for i in 0..many + 2 {
+        client
+            .try_read()
+            .map_err(|error| format!("command {i}: {error}"))?;
+    }
+    match client.try_read() {
+        Ok(answer) => same(&answer, Value::Integer(2), "DBSIZE"),
+        Err(error) => Err(format!("the last command has no answer: {error}")),
+    }
+}

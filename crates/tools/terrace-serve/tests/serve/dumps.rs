@@ -66,9 +66,16 @@ fn fill(client: &mut Client) -> Vec<&'static str> {
     client.say("XREADGROUP GROUP g alice COUNT 3 STREAMS stream >");
     client.say("XREADGROUP GROUP g bob COUNT 2 STREAMS stream >");
     client.say("XACK stream g 5-12");
+    // Of one the last number lies before what was deleted, and of one everything is deleted.
+    client.say("XADD early 1-1 f v");
+    client.say("XADD early 5-1 f v");
+    client.say("XDEL early 5-1");
+    client.say("XSETID early 3-1");
+    client.say("XADD emptied 4-1 f v");
+    client.say("XDEL emptied 4-1");
     vec![
-        "text", "number", "empty", "same", "numbers", "set", "hash", "sorted", "list", "many",
-        "wide", "members", "scores", "stream",
+        "early", "emptied", "text", "number", "empty", "same", "numbers", "set", "hash", "sorted",
+        "list", "many", "wide", "members", "scores", "stream",
     ]
 }
 

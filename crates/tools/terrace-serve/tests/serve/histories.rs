@@ -190,3 +190,45 @@ fn the_checker_finds_what_is_wrong() {
     let backwards = vec![seen(20, 30, "0", Some("x")), seen(0, 10, "x", Some("y"))];
     assert!(check(&backwards, "y").is_err());
 }
+
+#[test]
+fn of_two_that_watch_what_the_other_writes_one_happens_at_most() {
+    let served = Served::new();
+    let start = std::sync::Barrier::new(2);
+    let both: Vec<Vec<bool>> = std::thread::scope(|scope| {
+        let (served, start) = (&served, &start);
+        let threads = [("x", "y"), ("y", "x")].map(|(own, other)| {
+            scope.spawn(move || {
+                let mut client = served.client();
+                let mut happened = Vec::new();
+                for round in 0..150 {
+                    let (own, other) = (format!("{own}{round}"), format!("{other}{round}"));
+                    start.wait();
+                    client.say(&format!("WATCH {own}"));
+                    let was_there = client.say(&format!("GET {own}")) != Value::Null;
+                    start.wait();
+                    client.say("MULTI");
+                    client.say(&format!("SET {other} 1"));
+                    let happens = client.say("EXEC") != Value::Null;
+                    happened.push(happens && !was_there);
+                }
+                happened
+            })
+        });
+        threads.map(|thread| thread.join().unwrap()).into()
+    });
+    for (round, (one, other)) in both[0].iter().zip(&both[1]).enumerate() {
+        assert!(one != other, "round {round}: {one} and {other}");
+    }
+    // A watched key of another database counts as well.
+    let (mut one, mut other) = (served.client(), served.client());
+    one.say("WATCH elsewhere");
+    one.say("SELECT 3");
+    one.say("MULTI");
+    one.say("SET k 1");
+    other.say("SET elsewhere 1");
+    assert_eq!(one.say("EXEC"), Value::Null);
+    one.say("MULTI");
+    one.say("SET k 1");
+    assert_eq!(one.say("EXEC").items().len(), 1);
+}

@@ -267,7 +267,28 @@ fn a_full_database_refuses_what_adds() {
     {
         assert!(begun.elapsed() < LONG, "it takes more");
     }
-    assert_eq!(client.say("DEL k"), Value::Integer(1));
+    // A script may run, and remove something; what adds is refused in it too.
+    let release = b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+    assert_eq!(
+        client.ask(&[b"EVAL", release, b"1", b"k", b"v"]),
+        Value::Integer(1)
+    );
+    let adds = b"return redis.call('SET', KEYS[1], 'v')";
+    let refused = client.ask(&[b"EVAL", adds, b"1", b"k"]).text();
+    assert!(refused.contains("OOM command"), "{refused}");
+    client.ask(&[
+        b"FUNCTION",
+        b"LOAD",
+        b"#!lua name=l\nlocal f = function(keys) return redis.call('DEL', keys[1]) end\nredis.register_function('plain', f)\nredis.register_function{function_name='allowed', callback=f, flags={'allow-oom'}}",
+    ]);
+    assert!(
+        client
+            .say("FCALL plain 1 k")
+            .text()
+            .starts_with("OOM command")
+    );
+    assert_eq!(client.say("FCALL allowed 1 k"), Value::Integer(0));
+    assert_eq!(client.say("DEL k"), Value::Integer(0));
 }
 
 #[test]
@@ -286,4 +307,137 @@ fn a_socket_that_was_handed_over_is_no_open_door() {
     assert!(refused.contains("from other machines"), "{refused}");
     start("0.0.0.0:0", Some("secret")).unwrap().stop().unwrap();
     start("127.0.0.1:0", None).unwrap().stop().unwrap();
+}
+
+#[test]
+fn before_the_password_a_client_may_say_little() {
+    let served = Served::with(ServeOptions {
+        password: Some("secret".into()),
+        ..options()
+    });
+    let mut client = served.client();
+    client.socket.write_all(b"*11\r\n").unwrap();
+    assert!(
+        client
+            .read()
+            .text()
+            .contains("unauthenticated multibulk length")
+    );
+    assert!(client.is_closed());
+    let mut client = served.client();
+    client
+        .socket
+        .write_all(b"*2\r\n$4\r\nECHO\r\n$16385\r\n")
+        .unwrap();
+    assert!(client.read().text().contains("unauthenticated bulk length"));
+    assert!(client.is_closed());
+    // With it in the same breath, everything.
+    let mut client = served.client();
+    let mut bytes = encoded(&[b"AUTH", b"secret"]);
+    bytes.extend(encoded(&[b"SET", b"k", &[b'x'; 100_000]]));
+    bytes.extend(encoded(&[&b"EXISTS"[..], b"k"].repeat(10)));
+    client.socket.write_all(&bytes).unwrap();
+    assert_eq!(client.read().text(), "OK");
+    assert_eq!(client.read().text(), "OK");
+    assert!(matches!(client.read(), Value::Integer(_)));
+}
+
+#[test]
+fn what_is_kept_of_commands_and_transactions_is_counted() {
+    let served = Served::new();
+    let mut other = served.client();
+    let mut client = served.client();
+    // The places of many arguments, of which the last one is not there yet.
+    let mut bytes = b"*300000\r\n$6\r\nEXISTS\r\n".to_vec();
+    bytes.extend(b"$0\r\n\r\n".repeat(299_998));
+    client.socket.write_all(&bytes).unwrap();
+    let wait_for = |other: &mut crate::client::Client, fits: &dyn Fn(usize) -> bool, what: &str| {
+        let begun = Instant::now();
+        while !fits(buffered(&served)) {
+            assert!(begun.elapsed() < LONG, "{what}: {}", buffered(&served));
+            other.say("PING");
+        }
+    };
+    let places = 299_000 * 8;
+    wait_for(&mut other, &|now| now >= bytes.len() + places, "a command");
+    client.socket.write_all(b"$1\r\nk\r\n").unwrap();
+    assert_eq!(client.read(), Value::Integer(0));
+    wait_for(&mut other, &|now| now < 1 << 20, "behind the command");
+    // What waits for EXEC.
+    client.say("MULTI");
+    for _ in 0..20 {
+        client.ask(&[b"SET", b"k", &[b'x'; 100_000]]);
+    }
+    wait_for(&mut other, &|now| now > 2_000_000, "a transaction");
+    client.say("DISCARD");
+    client.say("PING");
+    wait_for(&mut other, &|now| now < 1 << 20, "behind the transaction");
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_refused_and_nothing_is_taken() {
+    let served = Served::with(ServeOptions {
+        max_buffers: 1 << 20,
+        ..options()
+    });
+    let mut client = served.client();
+    // More than a buffer each.
+    for i in 0..150 {
+        let (name, value) = (format!("{i:03}{}", "x".repeat(3900)), vec![b'v'; 10_000]);
+        let name = name.as_bytes();
+        client.ask(&[b"HSET", b"h", name, &value]);
+        client.ask(&[b"RPUSH", b"l", &value]);
+        client.ask(&[b"XADD", b"x", b"*", b"f", &value]);
+        for copy in [b'a', b'b'] {
+            let name = [&[copy], &name[..name.len() - 1]].concat();
+            client.ask(&[b"SADD", b"s", &name]);
+            client.ask(&[b"ZADD", b"z", b"1", &name]);
+            client.ask(&[b"SET", &name, b"v"]);
+        }
+    }
+    client.say("HSET small f v");
+    for command in [
+        "HRANDFIELD small -16777216",
+        "HRANDFIELD h -1000",
+        "HRANDFIELD h 150 WITHVALUES",
+        "HGETALL h",
+        "HVALS h",
+        "LRANGE l 0 -1",
+        "LPOP l 1500",
+        "RPOP l 1500",
+        "SMEMBERS s",
+        "SUNION s none",
+        "SDIFF s none",
+        "SPOP s 299",
+        "ZRANGE z 0 -1",
+        "ZPOPMIN z 2000",
+        "ZPOPMAX z 2000",
+        "XRANGE x - +",
+        "KEYS *",
+        "SORT z ALPHA",
+    ] {
+        let answer = client.say(command).text();
+        assert!(
+            answer.starts_with("ERR the answer is too large"),
+            "{command}: {answer:.80}"
+        );
+    }
+    for (count, wanted) in [("LLEN l", 150), ("SCARD s", 300), ("ZCARD z", 300)] {
+        assert_eq!(client.say(count), Value::Integer(wanted), "{count}");
+    }
+    // What is stored is no answer.
+    assert_eq!(client.say("SUNIONSTORE t s none"), Value::Integer(300));
+    assert_eq!(client.say("ZRANGESTORE y z 0 -1"), Value::Integer(300));
+    // All answers of a transaction are one; what changes something happens.
+    client.say("MULTI");
+    for _ in 0..3 {
+        client.say("LRANGE l 0 59");
+    }
+    client.say("SET k v");
+    let answers = client.say("EXEC");
+    assert_eq!(answers.items()[0].items().len(), 60);
+    assert!(answers.items()[2].text().starts_with("ERR the answer"));
+    assert_eq!(answers.items()[3].text(), "OK");
+    assert_eq!(client.say("HLEN h"), Value::Integer(150));
+    assert_eq!(client.say("LRANGE l 0 49").items().len(), 50);
 }

@@ -49,6 +49,42 @@ const SCRIPTS: &[(&str, &[&str])] = &[
         "return cjson.decode('{\"a\": [1, 2, {\"b\": \"c\"}]}').a[3].b",
         &["0"],
     ),
+    (
+        "return cjson.encode({1, 2, x = 3}) == '{\"1\":1,\"2\":2,\"x\":3}'",
+        &["0"],
+    ),
+    ("return cjson.encode({1, nil, 3})", &["0"]),
+    ("return cjson.encode({[1] = 1, [3] = 2})", &["0"]),
+    ("return cjson.encode({[2] = 2})", &["0"]),
+    ("return cjson.encode({[1] = 1, [20] = 2})", &["0"]),
+    ("return cjson.encode({[11] = 1})", &["0"]),
+    ("return cjson.encode({[0] = 1})", &["0"]),
+    ("return cjson.encode({[1.5] = 2})", &["0"]),
+    ("return cjson.encode({[true] = 1})", &["0"]),
+    ("return cjson.encode({})", &["0"]),
+    (
+        "return cjson.encode({{}, {a = {}}, cjson.null, true, false})",
+        &["0"],
+    ),
+    (
+        r"return cjson.encode('a/b\\\255\127\n\0\1\8\12\34')",
+        &["0"],
+    ),
+    (
+        "return cjson.encode({0.1, 1e15, 123456789012345, 12345678901234, 1e100, -0.5, 1e-7, 3, 1/3, 100000})",
+        &["0"],
+    ),
+    ("return cjson.encode(0/0)", &["0"]),
+    ("return cjson.encode(1/0)", &["0"]),
+    ("return cjson.encode(tostring)", &["0"]),
+    (
+        r"return cjson.decode(cjson.encode('\255\195\169x\200'))",
+        &["0"],
+    ),
+    (
+        r"return cjson.decode(cjson.encode({['\255'] = '\254'}))['\255']",
+        &["0"],
+    ),
     ("return redis.call('NOSUCH')", &["0"]),
     ("return redis.call()", &["0"]),
     ("x = 1", &["0"]),
@@ -261,4 +297,49 @@ fn a_long_script_keeps_nobody_else_waiting_and_ends_with_the_server() {
         assert_eq!(other.say("SET k v").text(), "OK");
     }
     served.server.stop().unwrap();
+}
+
+#[test]
+fn a_script_that_was_loaded_stays_however_many_are_called() {
+    let served = Served::new();
+    let mut client = served.client();
+    let loaded = client.ask(&[b"SCRIPT", b"LOAD", b"return 'first'"]).text();
+    for from in (0..11_000).step_by(500) {
+        let mut bytes = Vec::new();
+        for i in from..from + 500 {
+            let text = format!("return {i}");
+            bytes.extend(crate::client::encoded(&[b"EVAL", text.as_bytes(), b"0"]));
+        }
+        std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+        for i in from..from + 500 {
+            assert_eq!(client.read(), Value::Integer(i));
+        }
+    }
+    let late = client.ask(&[b"SCRIPT", b"LOAD", b"return 'late'"]).text();
+    assert_eq!(client.say(&format!("EVALSHA {loaded} 0")).text(), "first");
+    assert_eq!(client.say(&format!("EVALSHA {late} 0")).text(), "late");
+    // Those that take too much memory are refused, and named.
+    let served = Served::with(ServeOptions {
+        max_buffers: 1 << 20,
+        ..options()
+    });
+    let mut client = served.client();
+    let long = |i: usize| format!("return {i} --{}", "x".repeat(100_000));
+    let answers: Vec<String> = (0..4)
+        .map(|i| client.ask(&[b"SCRIPT", b"LOAD", long(i).as_bytes()]).text())
+        .collect();
+    assert_eq!(answers[1].len(), 40);
+    assert!(answers[3].starts_with("ERR the scripts"), "{answers:?}");
+    assert_eq!(
+        client.ask(&[b"EVAL", long(5).as_bytes(), b"0"]),
+        Value::Integer(5)
+    );
+    assert_eq!(client.say("SCRIPT FLUSH").text(), "OK");
+    assert_eq!(
+        client
+            .ask(&[b"SCRIPT", b"LOAD", long(3).as_bytes()])
+            .text()
+            .len(),
+        40
+    );
 }

@@ -170,3 +170,23 @@ fn what_is_not_safe_or_not_there_is_refused() {
         assert!(started.is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn the_password_stays_while_other_machines_can_come_within_tls() {
+    let served = Served::with(ServeOptions {
+        password: Some("secret".into()),
+        tls: Some(TlsOptions {
+            addresses: vec![SocketAddr::from(([0, 0, 0, 0], 0))],
+            cert: file("cert.pem"),
+            key: file("key.pem"),
+            ca: None,
+            clients_may_be_unknown: false,
+        }),
+        ..options()
+    });
+    let mut client = served.client();
+    client.say("AUTH secret");
+    let refused = client.ask(&[b"CONFIG", b"SET", b"requirepass", b""]).text();
+    assert!(refused.contains("from other machines"), "{refused}");
+    assert!(served.client().say("GET k").text().starts_with("NOAUTH"));
+}

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, Served, Value, encoded};
+use terrace::{Database, Options};
+use terrace_serve::Server;
+
+use crate::client::{Client, Served, Value, encoded, options};
+use crate::slow_syncs;
 
 /// Far longer than anything here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
@@ -197,4 +201,99 @@ fn channels_and_events_are_heard() {
     assert_eq!(heard.items()[2].text(), "__keyspace@0__:k");
     assert_eq!(heard.items()[3].text(), "set");
     assert_eq!(listener.read().items()[2].text(), "__keyevent@0__:set");
+}
+
+#[test]
+fn a_value_of_another_kind_is_nothing_to_who_waits() {
+    let served = Served::new();
+    let mut other = served.client();
+    let mut waiting = Vec::new();
+    for (i, command) in [
+        "BLPOP k 0",
+        "BZPOPMIN k 0",
+        "BLMOVE k to LEFT LEFT 0",
+        "XREAD BLOCK 0 STREAMS k 0",
+        "BLMPOP 0 2 none k LEFT",
+        "BZMPOP 0 1 k MIN",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut client = served.client();
+        client.send(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        waiting.push(client);
+        wait_until_blocked(&mut other, i + 1);
+    }
+    other.say("SET k text");
+    other.say("DEL k");
+    other.say("HSET k f v");
+    other.say("DEL k");
+    // The first of each kind is served, though others of another kind have come before.
+    other.say("ZADD k 1 m");
+    assert_eq!(waiting[1].read().items()[1].text(), "m");
+    other.say("RPUSH k a b c");
+    assert_eq!(waiting[0].read().items()[1].text(), "a");
+    assert_eq!(waiting[2].read().text(), "b");
+    assert_eq!(waiting[4].read().items()[1].items()[0].text(), "c");
+    wait_until_blocked(&mut other, 2);
+    other.say("ZADD k 2 n");
+    assert_eq!(
+        waiting[5].read().items()[1].items()[0].items()[0].text(),
+        "n"
+    );
+    other.say("XADD k 1-1 f v");
+    assert_eq!(waiting[3].read().items()[0].items()[0].text(), "k");
+    // Who comes when it is there is told.
+    assert!(other.say("BLPOP k 0").text().starts_with("WRONGTYPE"));
+    // A group of a stream that is gone is told, as in Redis.
+    other.say("XGROUP CREATE k g $");
+    waiting[0].send(&[
+        b"XREADGROUP",
+        b"GROUP",
+        b"g",
+        b"c",
+        b"BLOCK",
+        b"0",
+        b"STREAMS",
+        b"k",
+        b">",
+    ]);
+    wait_until_blocked(&mut other, 1);
+    other.say("SET k text");
+    assert!(waiting[0].read().text().starts_with("UNBLOCKED"));
+}
+
+#[test]
+fn a_backup_that_takes_long_keeps_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, gate) = slow_syncs::disk(dir.path());
+    let db = Database::open_on(disk, Options::new().memory(64 << 20)).unwrap();
+    let server = Server::start(db, options()).unwrap();
+    let mut other = Client::new(server.addresses()[0]);
+    for command in ["SAVE", "BGSAVE", "BGREWRITEAOF"] {
+        other.say("SET a v");
+        let mut saves = Client::new(server.addresses()[0]);
+        let parked = || {
+            let parked = &server.host().counts.parked;
+            parked.load(std::sync::atomic::Ordering::SeqCst)
+        };
+        let before = parked();
+        gate.close();
+        saves.send(&[command.as_bytes()]);
+        let begun = Instant::now();
+        while parked() == before {
+            assert!(begun.elapsed() < LONG, "{command} does not begin");
+        }
+        // It has its thread now, and waits for the disk there. These have to be alone.
+        for _ in 0..20 {
+            assert_eq!(
+                other.say("COPY a b REPLACE"),
+                Value::Integer(1),
+                "{command}"
+            );
+            assert_eq!(other.say("GET b").text(), "v");
+        }
+        gate.open();
+        assert!(!saves.read().text().starts_with("ERR"), "{command}");
+    }
 }

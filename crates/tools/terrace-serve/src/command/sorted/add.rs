@@ -147,10 +147,13 @@ pub fn zrem(c: &mut Call) -> Run {
         return Ok(());
     };
     let mut removed = 0;
-    for member in c.args.from(2) {
+    for (i, member) in c.args.from(2).enumerate() {
         if let Some(old) = score(c.work, &head, member)? {
             remove_member(c.work, &mut head, member, old);
             removed += 1;
+        }
+        if i % 1024 == 1023 {
+            c.work.step_done(key, &head)?;
         }
     }
     if removed > 0 {

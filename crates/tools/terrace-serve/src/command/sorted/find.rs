@@ -185,7 +185,7 @@ fn asked(c: &Call, at: usize, mut by: By, mut reverse: bool, stores: bool) -> Ru
 fn range(c: &mut Call, by: By, reverse: bool) -> Run {
     let asked = asked(c, 1, by, reverse, false)?;
     let found = match c.work.typed(c.args.at(1), Kind::Sorted)? {
-        Some(head) => members(c.work, &head, &asked.part, asked.cut)?,
+        Some(head) => members(c.work, &head, &asked.part, asked.cut, c.work.most)?,
         None => Members::new(),
     };
     write_members(c.out, &found, asked.with_scores);
@@ -226,7 +226,7 @@ pub fn zrevrangebylex(c: &mut Call) -> Run {
 pub fn zrangestore(c: &mut Call) -> Run {
     let asked = asked(c, 2, By::Any, false, true)?;
     let found = match c.work.typed(c.args.at(2), Kind::Sorted)? {
-        Some(head) => members(c.work, &head, &asked.part, asked.cut)?,
+        Some(head) => members(c.work, &head, &asked.part, asked.cut, usize::MAX)?,
         None => Members::new(),
     };
     store_members(c, c.args.at(1), &found, "zrangestore")

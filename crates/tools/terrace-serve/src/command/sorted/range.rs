@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::command::args::{Args, part};
-use crate::stop::{NOT_INTEGER, Run, Stop, refuse};
+use crate::stop::{NOT_INTEGER, Run, Stop, TOO_LARGE, refuse};
 use crate::store::codec::{Head, score_in, score_key, scores};
 use crate::store::work::Work;
 use crate::text::{parse_f64, parse_i64};
@@ -99,22 +99,41 @@ impl Part {
 pub type Members = Vec<(Vec<u8>, f64)>;
 
 /// The members in a part.
-pub fn members(work: &Work, head: &Head, part_of: &Part, cut: Cut) -> Run<Members> {
-    let mut found = Members::new();
+///
+/// # Errors
+/// They take more than `most` bytes.
+pub fn members(work: &Work, head: &Head, part_of: &Part, cut: Cut, most: usize) -> Run<Members> {
+    let (mut found, mut bytes) = (Members::new(), 0);
     each(work, head, part_of, cut, &mut |member, score| {
-        found.push((member.to_vec(), score));
+        bytes += member.len() + size_of::<f64>();
+        if bytes <= most {
+            found.push((member.to_vec(), score));
+        }
     })?;
-    Ok(found)
+    match bytes <= most {
+        true => Ok(found),
+        false => refuse(TOO_LARGE),
+    }
 }
 
-/// Tells `f` the members in a part.
-pub fn each(
-    work: &Work,
-    head: &Head,
-    part_of: &Part,
-    cut: Cut,
-    f: &mut dyn FnMut(&[u8], f64),
-) -> Run {
+/// Where a part lies in the order of scores.
+pub struct Place {
+    /// The first key.
+    pub low: Vec<u8>,
+    /// The first key behind it.
+    pub high: Vec<u8>,
+    /// Members that are passed over.
+    pub skip: u64,
+    /// Members at most.
+    pub most: u64,
+    /// Whether it is gone through from its end.
+    pub reverse: bool,
+    /// Whether that is the other way round than was asked for.
+    turned: bool,
+}
+
+/// Where a part lies; nowhere if it has no members.
+pub fn place(work: &Work, head: &Head, part_of: &Part, cut: Cut) -> Run<Option<Place>> {
     let (all_low, all_high) = scores(head.number);
     let (mut low, mut high) = (all_low, all_high);
     let (mut skip, mut most) = (cut.offset, cut.most);
@@ -146,7 +165,7 @@ pub fn each(
             // The score that all of them have.
             let first = work.range(&low, &high, false, 1)?;
             let Some((first, _)) = first.first() else {
-                return Ok(());
+                return Ok(None);
             };
             let score = score_in(first).0;
             let bound = |lex: &Lex, is_high: bool| match lex {
@@ -163,9 +182,36 @@ pub fn each(
             (low, high) = (bound(lowest, false), bound(highest, true));
         }
     }
-    if most == 0 || low >= high {
+    let place = Place {
+        low,
+        high,
+        skip,
+        most,
+        reverse,
+        turned,
+    };
+    Ok((most > 0 && place.low < place.high).then_some(place))
+}
+
+/// Tells `f` the members in a part.
+pub fn each(
+    work: &Work,
+    head: &Head,
+    part_of: &Part,
+    cut: Cut,
+    f: &mut dyn FnMut(&[u8], f64),
+) -> Run {
+    let Some(place) = place(work, head, part_of, cut)? else {
         return Ok(());
-    }
+    };
+    let Place {
+        low,
+        high,
+        mut skip,
+        mut most,
+        reverse,
+        turned,
+    } = place;
     let mut later = Vec::new();
     work.each(&low, &high, reverse, &mut |key, _| {
         if skip > 0 {

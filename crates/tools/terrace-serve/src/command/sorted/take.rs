@@ -1,11 +1,62 @@
 //! Members that are taken out.
 
+use std::ops::ControlFlow;
+
 use super::add::remove_member;
-use super::range::{Cut, Members, Part, members};
+use super::range::{Cut, Members, Part, place};
 use crate::command::call::Call;
-use crate::command::lists::{others_wait, timeout};
-use crate::stop::{Run, SYNTAX, Stop, Wait, refuse};
-use crate::store::codec::{Head, Kind};
+use crate::command::waits::{others_wait, timeout, waited_for};
+use crate::stop::{Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
+use crate::store::codec::{Head, Kind, score_in, scores};
+
+/// Members that are removed in one step.
+const STEP: usize = 1024;
+
+/// Removes the members in a part, in steps; tells `f` each of them. How many they were.
+fn remove_part(
+    c: &mut Call,
+    key: &[u8],
+    head: &mut Head,
+    (part, cut): (&Part, Cut),
+    f: &mut dyn FnMut(&[u8], f64),
+) -> Run<u64> {
+    let Some(mut place) = place(c.work, head, part, cut)? else {
+        return Ok(0);
+    };
+    let mut removed = 0;
+    loop {
+        let mut some = Vec::new();
+        let reverse = place.reverse;
+        c.work
+            .each(&place.low, &place.high, reverse, &mut |key, _| {
+                if place.skip > 0 {
+                    place.skip -= 1;
+                    return ControlFlow::Continue(());
+                }
+                some.push(key.to_vec());
+                place.most -= 1;
+                match place.most > 0 && some.len() < STEP {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })?;
+        for record in &some {
+            let (score, member) = score_in(record);
+            f(member, score);
+            remove_member(c.work, head, member, score);
+        }
+        removed += some.len() as u64;
+        let (true, Some(last)) = (some.len() == STEP && place.most > 0, some.pop()) else {
+            return Ok(removed);
+        };
+        // It goes on behind the last one, which is gone.
+        match reverse {
+            true => place.high = last,
+            false => place.low = last,
+        }
+        c.work.step_done(key, head)?;
+    }
+}
 
 /// Takes up to `most` members with the lowest, or highest, scores.
 fn take(c: &mut Call, key: &[u8], mut head: Head, highest: bool, most: u64) -> Run<Members> {
@@ -14,11 +65,16 @@ fn take(c: &mut Call, key: &[u8], mut head: Head, highest: bool, most: u64) -> R
         offset: 0,
         most,
     };
-    let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));
-    let found = members(c.work, &head, &all, cut)?;
-    for (member, score) in &found {
-        remove_member(c.work, &mut head, member, *score);
+    let (low, high) = scores(head.number);
+    // What cannot be answered is not taken.
+    if most > STEP as u64 && !c.work.fits(&low, &high, highest, most)? {
+        return refuse(TOO_LARGE);
     }
+    let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));
+    let mut found = Members::new();
+    remove_part(c, key, &mut head, (&all, cut), &mut |member, score| {
+        found.push((member.to_vec(), score));
+    })?;
     if !found.is_empty() {
         c.work
             .event(b'z', if highest { "zpopmax" } else { "zpopmin" }, key);
@@ -73,10 +129,10 @@ fn blocking_pop(c: &mut Call, highest: bool) -> Run {
     let timeout = timeout(c, last)?;
     let keys: Vec<&[u8]> = c.args.from(1).take(last - 1).collect();
     for key in &keys {
-        let Some(head) = c.work.typed(key, Kind::Sorted)? else {
+        let Some(head) = waited_for(c, key, Kind::Sorted)? else {
             continue;
         };
-        if others_wait(c, key) {
+        if others_wait(c, key, Kind::Sorted) {
             continue;
         }
         let found = take(c, key, head, highest, 1)?;
@@ -93,6 +149,7 @@ fn blocking_pop(c: &mut Call, highest: bool) -> Run {
         timeout,
         array: true,
         all: false,
+        kind: Kind::Sorted,
     }))
 }
 
@@ -125,10 +182,14 @@ fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>
     }
     let keys: Vec<&[u8]> = c.args.from(at + 1).take(keys).collect();
     for key in &keys {
-        let Some(head) = c.work.typed(key, Kind::Sorted)? else {
+        let head = match fair {
+            true => waited_for(c, key, Kind::Sorted)?,
+            false => c.work.typed(key, Kind::Sorted)?,
+        };
+        let Some(head) = head else {
             continue;
         };
-        if fair && others_wait(c, key) {
+        if fair && others_wait(c, key, Kind::Sorted) {
             continue;
         }
         let found = take(c, key, head, highest, most)?;
@@ -163,6 +224,7 @@ pub fn bzmpop(c: &mut Call) -> Run {
             timeout,
             array: true,
             all: false,
+            kind: Kind::Sorted,
         })),
     }
 }
@@ -173,15 +235,12 @@ fn remove(c: &mut Call, part: &Part, event: &'static str) -> Run {
         c.out.number(0);
         return Ok(());
     };
-    let found = members(c.work, &head, part, Cut::ALL)?;
-    for (member, score) in &found {
-        remove_member(c.work, &mut head, member, *score);
-    }
-    if !found.is_empty() {
+    let removed = remove_part(c, key, &mut head, (part, Cut::ALL), &mut |_, _| {})?;
+    if removed > 0 {
         c.work.event(b'z', event, key);
         c.work.save(key, &head)?;
     }
-    c.out.count(found.len());
+    c.out.number(removed as i64);
     Ok(())
 }
 

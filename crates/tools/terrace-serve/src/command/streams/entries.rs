@@ -1,7 +1,7 @@
 //! Entries that come, are asked for, and go.
 
 use super::id::Id;
-use super::records::{State, encode_fields, entries, entry_key, write_entry};
+use super::records::{STEP, State, encode_fields, entries, entry_key, write_entry};
 use crate::command::call::Call;
 use crate::stop::{NO_KEY, Run, SYNTAX, refuse};
 use crate::store::codec::{Head, Kind};
@@ -49,8 +49,8 @@ fn trim_at(c: &Call, mut i: usize) -> Run<(Trim, usize)> {
     Ok((trim, i))
 }
 
-/// Makes a stream shorter; how many entries went.
-fn trim(work: &mut Work, head: &mut Head, state: &mut State, trim: Trim) -> Run<u64> {
+/// Makes a stream shorter, in steps; how many entries went. That leaves no gap, so it is no deletion.
+fn trim(work: &mut Work, key: &[u8], head: &mut Head, state: &State, trim: Trim) -> Run<u64> {
     let (to, most) = match trim {
         Trim::Length(length) => (Id::MAX, head.count.saturating_sub(length)),
         Trim::From(id) => match id.previous() {
@@ -58,14 +58,24 @@ fn trim(work: &mut Work, head: &mut Head, state: &mut State, trim: Trim) -> Run<
             None => return Ok(0),
         },
     };
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let gone = entries(work, head, Id::MIN, to, false, most)?;
-    for (id, _) in &gone {
-        work.delete_element(entry_key(head, *id));
-        state.deleted = state.deleted.max(*id);
+    let (mut low, mut high) = (entry_key(head, Id::MIN), entry_key(head, to));
+    high.push(0);
+    let mut gone = 0;
+    while gone < most {
+        let together = usize::try_from(most - gone).unwrap_or(usize::MAX).min(STEP);
+        let (some, more) = work.step(&low, &high, together)?;
+        let Some(last) = some.last() else { break };
+        low = last.clone();
+        gone += some.len() as u64;
+        head.count = head.count.saturating_sub(some.len() as u64);
+        some.into_iter().for_each(|key| work.delete_element(key));
+        if !more {
+            break;
+        }
+        state.save(work, head)?;
+        work.step_done(key, head)?;
     }
-    head.count -= gone.len() as u64;
-    Ok(gone.len() as u64)
+    Ok(gone)
 }
 
 /// `XADD`.
@@ -136,7 +146,7 @@ pub fn xadd(c: &mut Call) -> Run {
     (state.last, state.added) = (id, state.added + 1);
     c.work.event(b't', "xadd", key);
     if let Some(shorter) = shorter
-        && trim(c.work, &mut head, &mut state, shorter)? > 0
+        && trim(c.work, key, &mut head, &state, shorter)? > 0
     {
         c.work.event(b't', "xtrim", key);
     }
@@ -241,8 +251,8 @@ pub fn xtrim(c: &mut Call) -> Run {
         c.out.number(0);
         return Ok(());
     };
-    let mut state = State::load(c.work, &head)?;
-    let gone = trim(c.work, &mut head, &mut state, shorter)?;
+    let state = State::load(c.work, &head)?;
+    let gone = trim(c.work, key, &mut head, &state, shorter)?;
     if gone > 0 {
         state.save(c.work, &head)?;
         c.work.put_head(key, &head)?;
@@ -269,6 +279,13 @@ pub fn xsetid(c: &mut Call) -> Run {
             return refuse(SYNTAX);
         }
         i += 2;
+    }
+    // What was not deleted yet is none: it stays as it is.
+    let deleted = deleted.filter(|deleted| *deleted != Id::MIN);
+    if deleted.is_some_and(|deleted| id < deleted) {
+        return refuse(
+            "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+        );
     }
     let Some(head) = c.work.typed(key, Kind::Stream)? else {
         return refuse(NO_KEY);

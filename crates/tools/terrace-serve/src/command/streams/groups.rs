@@ -2,11 +2,11 @@
 
 use super::id::Id;
 use super::records::{
-    Group, Pending, State, consumer_key, consumers, entries, note_consumer, write_entry,
+    Group, Pending, State, consumer_key, consumers, entries, first_id, note_consumer, write_entry,
 };
 use crate::command::call::Call;
 use crate::stop::{NO_KEY, Run, SYNTAX, refuse};
-use crate::store::codec::{Head, Kind};
+use crate::store::codec::Kind;
 
 fn no_group<T>(group: &[u8], key: &[u8]) -> Run<T> {
     refuse(format!(
@@ -112,29 +112,17 @@ pub fn xgroup(c: &mut Call) -> Run {
             c.out.number(i64::from(new));
         }
         _ => {
+            let consumer = consumer_key(&head, group, c.args.at(4));
             let mut had = 0;
-            for pending in Pending::all(c.work, &head, group)? {
-                if pending.consumer == c.args.at(4) {
-                    Pending::remove(c.work, &head, group, pending.id);
-                    had += 1;
-                }
+            if c.work.has_element(&consumer)? {
+                had = Pending::remove_all(c.work, &head, group, c.args.at(4))?;
+                c.work.delete_element(consumer);
+                c.work.event(b't', "xgroup-delconsumer", key);
             }
-            c.work
-                .delete_element(consumer_key(&head, group, c.args.at(4)));
-            c.work.event(b't', "xgroup-delconsumer", key);
-            c.out.number(had);
+            c.out.number(had as i64);
         }
     }
     Ok(())
-}
-
-fn lag(head: &Head, state: &State, group: &Group) -> Option<u64> {
-    match group.read {
-        Some(read) => Some(state.added.saturating_sub(read)),
-        None if group.last >= state.last => Some(0),
-        None if group.last == Id::MIN && state.deleted == Id::MIN => Some(head.count),
-        None => None,
-    }
 }
 
 /// `XINFO`.
@@ -192,6 +180,7 @@ pub fn xinfo(c: &mut Call) -> Run {
         }
         "GROUPS" => {
             let groups = Group::all(c.work, &head)?;
+            let first = first_id(c.work, &head)?;
             c.out.array(groups.len());
             for (name, group) in groups {
                 let many = consumers(c.work, &head, &name)?.len();
@@ -211,7 +200,7 @@ pub fn xinfo(c: &mut Call) -> Run {
                     None => c.out.null(),
                 }
                 c.out.bulk("lag");
-                match lag(&head, &state, &group) {
+                match group.lag(&head, &state, first) {
                     Some(lag) => c.out.number(lag as i64),
                     None => c.out.null(),
                 }

@@ -134,20 +134,17 @@ struct Claim {
     just_id: bool,
 }
 
-/// Gives an entry to a consumer; nothing if the entry is gone.
+/// Gives an entry that is there to a consumer.
 fn claim(
     c: &mut Call,
     head: &Head,
     consumer: &[u8],
     mut pending: Pending,
+    fields: &[u8],
     how: &Claim,
-) -> Run<Option<(Id, Fields)>> {
+) -> Run<(Id, Fields)> {
     let group = c.args.at(2);
     let id = pending.id;
-    let Some(fields) = c.work.element(&entry_key(head, id))? else {
-        Pending::remove(c.work, head, group, id);
-        return Ok(None);
-    };
     pending.consumer = consumer.to_vec();
     pending.since = match (how.time, how.idle) {
         (Some(time), _) => time.min(c.work.now),
@@ -160,7 +157,7 @@ fn claim(
         None => {}
     }
     pending.save(c.work, head, group)?;
-    Ok(Some((id, decode_fields(&fields))))
+    Ok((id, decode_fields(fields)))
 }
 
 fn write(c: &mut Call, found: &[(Id, Fields)], just_id: bool) {
@@ -228,7 +225,15 @@ pub fn xclaim(c: &mut Call) -> Run {
     }
     let mut found = Vec::new();
     for id in ids {
-        let pending = match Pending::load(c.work, &head, group, id)? {
+        let pending = Pending::load(c.work, &head, group, id)?;
+        // An entry that is gone is nobody's any more, however long it was pending.
+        let Some(fields) = c.work.element(&entry_key(&head, id))? else {
+            if pending.is_some() {
+                Pending::remove(c.work, &head, group, id);
+            }
+            continue;
+        };
+        let pending = match pending {
             Some(pending) if c.work.now.saturating_sub(pending.since) < least => continue,
             Some(pending) => pending,
             None if how.force => Pending {
@@ -239,7 +244,7 @@ pub fn xclaim(c: &mut Call) -> Run {
             },
             None => continue,
         };
-        found.extend(claim(c, &head, consumer, pending, &how)?);
+        found.push(claim(c, &head, consumer, pending, &fields, &how)?);
     }
     // Who is given nothing is not made.
     if !found.is_empty() {
@@ -290,13 +295,13 @@ pub fn xautoclaim(c: &mut Call) -> Run {
             next = pending.id;
             break;
         }
-        if c.work.now.saturating_sub(pending.since) < least {
+        let Some(fields) = c.work.element(&entry_key(&head, pending.id))? else {
+            Pending::remove(c.work, &head, group, pending.id);
+            gone.push(pending.id);
             continue;
-        }
-        let id = pending.id;
-        match claim(c, &head, consumer, pending, &how)? {
-            Some(entry) => found.push(entry),
-            None => gone.push(id),
+        };
+        if c.work.now.saturating_sub(pending.since) >= least {
+            found.push(claim(c, &head, consumer, pending, &fields, &how)?);
         }
     }
     if !found.is_empty() {

@@ -4,9 +4,11 @@ use std::sync::atomic::Ordering;
 
 use super::id::Id;
 use super::records::{
-    Fields, Group, Pending, State, decode_fields, entries, entry_key, note_consumer, write_entry,
+    Fields, Group, Pending, State, decode_fields, entries, entry_key, first_id, note_consumer,
+    write_entry,
 };
 use crate::command::call::Call;
+use crate::command::waits::waited_for;
 use crate::stop::{Run, SYNTAX, Stop, Wait, refuse};
 use crate::store::codec::Kind;
 
@@ -117,7 +119,7 @@ pub fn xread(c: &mut Call) -> Run {
     }
     let mut found = Found::new();
     for (nth, (key, from)) in asked.streams.iter().enumerate() {
-        let head = c.work.typed(key, Kind::Stream)?;
+        let head = waited_for(c, key, Kind::Stream)?;
         let from = match from.as_slice() {
             // From what comes on: what is there when it begins to wait is passed over.
             b"$" => match c.session.waits_from.get(nth) {
@@ -165,6 +167,7 @@ fn end(c: &mut Call, found: Found, asked: Asked) -> Run {
         keys: asked.streams.into_iter().map(|(key, _)| key).collect(),
         timeout,
         array: true,
+        kind: Kind::Stream,
         all: true,
     }))
 }
@@ -177,7 +180,10 @@ pub fn xreadgroup(c: &mut Call) -> Run {
     };
     let (mut found, mut history) = (Found::new(), false);
     for (key, from) in &asked.streams {
-        let head = c.work.typed(key, Kind::Stream)?;
+        let head = waited_for(c, key, Kind::Stream)?;
+        if head.is_none() && c.session.info.blocked.load(Ordering::SeqCst) {
+            return refuse("UNBLOCKED the stream key no longer exists");
+        }
         let group = match &head {
             Some(head) => Group::load(c.work, head, group_name)?,
             None => None,
@@ -227,12 +233,14 @@ pub fn xreadgroup(c: &mut Call) -> Run {
             continue;
         };
         let some = entries(c.work, &head, next, Id::MAX, false, asked.count)?;
-        let Some((last, _)) = some.last() else {
+        if some.is_empty() {
             continue;
-        };
+        }
         note_consumer(c.work, &head, group_name, consumer)?;
-        group.last = *last;
-        group.read = group.read.map(|read| read + some.len() as u64);
+        let (state, first) = (State::load(c.work, &head)?, first_id(c.work, &head)?);
+        for (id, _) in &some {
+            group.give(&head, &state, first, *id);
+        }
         group.save(c.work, &head, group_name)?;
         if !asked.no_ack {
             for (id, _) in &some {

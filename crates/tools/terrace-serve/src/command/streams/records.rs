@@ -1,6 +1,7 @@
 //! The records of a stream: what it has come to, its entries, its groups, their consumers, and what these have not
 //! acknowledged.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use terrace::encode;
@@ -10,6 +11,9 @@ use crate::proto::reply::Reply;
 use crate::stop::Run;
 use crate::store::codec::{Head, stream_key};
 use crate::store::work::Work;
+
+/// Records that are removed in one step.
+pub const STEP: usize = 1024;
 
 /// What a stream has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +56,29 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl State {
+    /// How many entries had come, ever, when the one with this number did, if that can be known; the first one that
+    /// is there now is `first`. As in Redis.
+    fn come_until(&self, head: &Head, first: Id, id: Id) -> Option<u64> {
+        match id.cmp(&self.last) {
+            _ if self.added == 0 => Some(0),
+            Ordering::Equal => Some(self.added),
+            Ordering::Less if head.count == 0 => Some(self.added),
+            Ordering::Greater => None,
+            // Behind the first one some may be missing.
+            Ordering::Less if self.deleted != Id::MIN && self.deleted >= first => None,
+            Ordering::Less => match id.cmp(&first) {
+                Ordering::Less => Some(self.added - head.count.min(self.added)),
+                Ordering::Equal => Some((self.added + 1).saturating_sub(head.count)),
+                Ordering::Greater => None,
+            },
+        }
+    }
+
+    /// Whether an entry from this number on may have been deleted behind the first one that is there now.
+    fn misses_from(&self, head: &Head, first: Id, id: Id) -> bool {
+        head.count > 0 && self.deleted != Id::MIN && self.deleted >= first.max(id)
+    }
+
     /// Of a stream.
     pub fn load(work: &Work, head: &Head) -> Run<State> {
         let bytes = work
@@ -118,6 +145,12 @@ pub fn entries(
     Ok(found.into_iter().map(entry).collect())
 }
 
+/// The number of the first entry; 0-0 if there is none.
+pub fn first_id(work: &Work, head: &Head) -> Run<Id> {
+    let first = entries(work, head, Id::MIN, Id::MAX, false, 1)?;
+    Ok(first.first().map_or(Id::MIN, |(id, _)| *id))
+}
+
 /// Writes an entry.
 pub fn write_entry(out: &mut Reply, id: Id, fields: &Fields) {
     out.array(2);
@@ -164,6 +197,26 @@ impl Group {
         work.put_element(stream_key(head.number, b'G', name), &bytes)
     }
 
+    /// It is given an entry; `first` is the first one that is there now.
+    pub fn give(&mut self, head: &Head, state: &State, first: Id, id: Id) {
+        match self.read {
+            Some(read) if !state.misses_from(head, first, id) => self.read = Some(read + 1),
+            _ if state.added > 0 => self.read = state.come_until(head, first, id),
+            _ => {}
+        }
+        self.last = id;
+    }
+
+    /// How many entries it has not been given yet, if that can be known.
+    pub fn lag(&self, head: &Head, state: &State, first: Id) -> Option<u64> {
+        let read = match self.read {
+            _ if state.added == 0 => return Some(0),
+            Some(read) if !state.misses_from(head, first, self.last) => Some(read),
+            _ => state.come_until(head, first, self.last),
+        };
+        read.map(|read| state.added.saturating_sub(read))
+    }
+
     /// All groups of a stream.
     pub fn all(work: &Work, head: &Head) -> Run<Vec<(Vec<u8>, Group)>> {
         let (low, high) = (
@@ -178,13 +231,21 @@ impl Group {
 
     /// Removes a group with its consumers and what they have.
     pub fn remove(work: &mut Work, head: &Head, name: &[u8]) -> Run {
-        work.delete_element(stream_key(head.number, b'G', name));
         for kind in [b'P', b'C'] {
-            let (low, high) = range_of(head, kind, name);
-            for (key, _) in work.range(&low, &high, false, usize::MAX)? {
-                work.delete_element(key);
+            let (mut low, high) = range_of(head, kind, name);
+            loop {
+                let (some, more) = work.step(&low, &high, STEP)?;
+                let Some(last) = some.last() else { break };
+                low = last.clone();
+                some.into_iter().for_each(|key| work.delete_element(key));
+                if !more {
+                    break;
+                }
+                work.relieve()?;
             }
         }
+        // As long as there is anything of it, it is there: another one with its name would take that over.
+        work.delete_element(stream_key(head.number, b'G', name));
         Ok(())
     }
 }
@@ -220,6 +281,33 @@ impl Pending {
     /// It was acknowledged.
     pub fn remove(work: &mut Work, head: &Head, group: &[u8], id: Id) {
         work.delete_element(Pending::key(head, group, id));
+    }
+
+    /// Removes what a consumer has not acknowledged, in steps; how many entries they were.
+    pub fn remove_all(work: &mut Work, head: &Head, group: &[u8], consumer: &[u8]) -> Run<u64> {
+        let (mut from, mut removed) = (Id::MIN, 0);
+        loop {
+            let (mut own, mut next, mut seen) = (Vec::new(), None, 0);
+            Pending::each(work, head, group, (from, Id::MAX), &mut |pending| {
+                seen += 1;
+                if pending.consumer == consumer {
+                    own.push(pending.id);
+                }
+                if seen < STEP {
+                    return ControlFlow::Continue(());
+                }
+                next = pending.id.next();
+                ControlFlow::Break(())
+            })?;
+            removed += own.len() as u64;
+            own.iter()
+                .for_each(|id| Pending::remove(work, head, group, *id));
+            let Some(next) = next else {
+                return Ok(removed);
+            };
+            from = next;
+            work.relieve()?;
+        }
     }
 
     /// Tells `f` what a group has not acknowledged, from one number to another, until it breaks.

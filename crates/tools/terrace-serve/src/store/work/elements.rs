@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use terrace::Range;
 
 use super::{Staged, Undo, Work};
-use crate::stop::{Run, Stop, refuse};
+use crate::stop::{Run, Stop, TOO_LARGE, refuse};
 use crate::store::codec;
 
 /// Bytes of elements that are removed in one step, or one element: what removes them has to be in memory.
@@ -152,7 +152,38 @@ impl Work {
         Ok((keys, more))
     }
 
+    /// As [`Work::step`], from the last one on.
+    pub fn step_back(&self, low: &[u8], high: &[u8], most: usize) -> Run<Vec<Vec<u8>>> {
+        let (mut keys, mut bytes) = (Vec::new(), 0);
+        self.each(low, high, true, &mut |key, value| {
+            bytes += key.len() + value.len();
+            keys.push(key.to_vec());
+            match keys.len() < most && bytes < STEP_BYTES {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(keys)
+    }
+
+    /// Whether the elements from `low` to below `high`, at most `most`, are no more than one command may gather.
+    pub fn fits(&self, low: &[u8], high: &[u8], reverse: bool, most: u64) -> Run<bool> {
+        let (mut left, mut bytes) = (most, 0);
+        self.each(low, high, reverse, &mut |key, value| {
+            bytes += key.len() + value.len();
+            left -= 1;
+            match left > 0 && bytes <= self.most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(bytes <= self.most)
+    }
+
     /// The elements from `low` to below `high`, at most `most`.
+    ///
+    /// # Errors
+    /// More than one command may gather.
     pub fn range(
         &self,
         low: &[u8],
@@ -160,17 +191,21 @@ impl Work {
         reverse: bool,
         most: usize,
     ) -> Run<Vec<(Vec<u8>, Vec<u8>)>> {
-        let mut all = Vec::new();
+        let (mut all, mut bytes) = (Vec::new(), 0);
         if most == 0 {
             return Ok(all);
         }
         self.each(low, high, reverse, &mut |key, value| {
+            bytes += key.len() + value.len();
             all.push((key.to_vec(), value.to_vec()));
-            match all.len() < most {
+            match all.len() < most && bytes <= self.most {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         })?;
-        Ok(all)
+        match bytes <= self.most || all.len() == 1 {
+            true => Ok(all),
+            false => refuse(TOO_LARGE),
+        }
     }
 }

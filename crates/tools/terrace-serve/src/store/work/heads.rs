@@ -66,11 +66,12 @@ impl Work {
         Ok(Some(head))
     }
 
-    fn damaged(&self, key: &[u8]) -> Error {
+    /// That a key of this database is not as it should be.
+    pub fn damaged(&self, key: &[u8]) -> Error {
         Error::Corrupt {
             file: format!("the heads of database {}", self.db),
             offset: None,
-            what: format!("the record of a key of {} bytes is no head", key.len()),
+            what: format!("the record of a key of {} bytes is damaged", key.len()),
             way_out: "delete the key, or restore a backup",
         }
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use siphasher::sip::SipHasher13;
 use terrace::{Durability, Result};
 
+use super::codec::{Head, Kind};
 use super::keyspace::{Keyspace, Store};
 use super::locks::STRIPES;
 use crate::signals::{Place, Signals};
@@ -79,6 +80,8 @@ pub struct Work {
     pub waits: bool,
     /// Whether what takes long is left to those who may wait.
     pub hurries: bool,
+    /// Bytes that one command may gather for its answer.
+    pub most: usize,
     /// Whether it is alone: no stripes are needed.
     alone: bool,
     /// Whether this part of the work has to be written as one, however much it is.
@@ -140,6 +143,7 @@ impl Work {
             db: 0,
             waits: true,
             hurries: false,
+            most: usize::MAX,
             alone: false,
             whole: false,
             heads: HashMap::new(),
@@ -215,6 +219,19 @@ impl Work {
             }
         }
         (self.inside, self.alone) = (false, false);
+    }
+
+    /// Does what takes long and looks at no keys, outside where it may be, so that who wants to be alone waits for
+    /// nothing, and nobody waits for that one. In the middle of something it stays inside.
+    pub fn outside<T>(&mut self, f: impl FnOnce(&Store) -> T) -> T {
+        let begun = self.alone || self.whole || self.holds_locks() || self.changes() > 0;
+        if !self.waits || begun || self.said() != (0, 0) {
+            return f(&self.store);
+        }
+        self.leave();
+        let done = f(&self.store);
+        self.enter();
+        done
     }
 
     fn stripe(&self, key: &[u8]) -> u16 {
@@ -476,6 +493,16 @@ impl Work {
             true => Ok(()),
             false => self.write_out(),
         }
+    }
+
+    /// A step of a long command is done, and its key has this head now.
+    pub fn step_done(&mut self, key: &[u8], head: &Head) -> Run {
+        // A collection without elements is never written; what removes its last one ends soon.
+        if head.count == 0 && head.kind != Kind::Stream {
+            return Ok(());
+        }
+        self.put_head(key, head)?;
+        self.relieve()
     }
 
     /// Writes down what was done so far; its keys stay locked.
