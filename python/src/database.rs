@@ -192,8 +192,18 @@ impl Database {
         let shared = self.slot.shared.clone();
         shared.clone().opened(py, move || {
             shared.empty();
+            if shared.is_broken() {
+                shared.give_up(db);
+                return Ok(());
+            }
             db.close()
         })
+    }
+
+    /// For tests, and in nothing that is released: a call of the engine that panics.
+    #[cfg(debug_assertions)]
+    fn _panics(&self, py: Python<'_>) -> PyResult<()> {
+        self.slot.with(py, |_| panic!("planted"))
     }
 
     #[getter]

@@ -451,11 +451,10 @@ impl Map {
             return self.read_and_change(py, key, change, sync).map(Some);
         }
         if let Some(other) = other {
-            if let Ok(dict) = other.cast::<PyDict>() {
-                let pairs = dict
-                    .iter()
-                    .map(|(key, value)| Ok((owned(&key)?, owned(&value)?)));
-                self.write_all(py, pairs, sync)?;
+            if other.is_instance_of::<PyDict>() {
+                // By its own iterator, which says so where others change it while a group is written.
+                let items = other.call_method0("items")?;
+                self.write_all(py, items.try_iter()?.map(|next| pair(&next?)), sync)?;
             } else if other.hasattr("keys")? {
                 let keys = other.call_method0("keys")?;
                 let pairs = keys.try_iter()?.map(|key| {

@@ -4,7 +4,7 @@
 //! when it returns whatever Python objects are still about. In the child of a fork nothing of the engine is
 //! touched, not even dropped: its threads are not there.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -28,7 +28,8 @@ pub struct Shared {
     born: u64,
     /// What is closed when its slots are empty.
     what: &'static str,
-    broken: AtomicBool,
+    /// One for the database and all its parts.
+    broken: Arc<AtomicBool>,
     slots: Mutex<Vec<Weak<dyn Emptied>>>,
 }
 
@@ -45,14 +46,15 @@ pub struct Slot<T: Send + Sync + 'static> {
 
 impl Shared {
     pub fn new() -> Arc<Shared> {
-        Shared::of("the database", FORKS.load(Ordering::SeqCst))
+        let broken = Arc::default();
+        Shared::of("the database", FORKS.load(Ordering::SeqCst), broken)
     }
 
-    fn of(what: &'static str, born: u64) -> Arc<Shared> {
+    fn of(what: &'static str, born: u64, broken: Arc<AtomicBool>) -> Arc<Shared> {
         Arc::new(Shared {
             born,
             what,
-            broken: AtomicBool::new(false),
+            broken,
             slots: Mutex::default(),
         })
     }
@@ -64,7 +66,7 @@ impl Shared {
 
     /// A part that can be closed alone, and is closed with the whole.
     pub fn part(&self, what: &'static str) -> Arc<Shared> {
-        let part = Shared::of(what, self.born);
+        let part = Shared::of(what, self.born, self.broken.clone());
         let weak: Weak<dyn Emptied> = Arc::<Shared>::downgrade(&part);
         self.add(weak);
         part
@@ -79,10 +81,30 @@ impl Shared {
         if self.is_forked() {
             return Err(Failure::Forked);
         }
-        if self.broken.load(Ordering::Relaxed) {
+        if self.is_broken() {
             return Err(Failure::Defect("an earlier call panicked".into()));
         }
         Ok(())
+    }
+
+    /// Whether a call of the engine has panicked, here or in another part of the same database.
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Drops a handle of the engine.
+    pub fn give_up<T>(&self, handle: T) {
+        if !self.is_broken() {
+            return drop(handle);
+        }
+        // As a panic does: the last handle makes no checkpoint then, as nobody knows what was left half done. What was
+        // acknowledged is in the log.
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _handle = handle;
+            resume_unwind(Box::new(()));
+        }));
+        // That is what it was to do.
+        let _ = unwound;
     }
 
     /// Whether this is the process that has opened it.
@@ -203,14 +225,18 @@ impl<T: Send + Sync + Clone + 'static> Slot<T> {
 
 impl<T: Send + Sync + 'static> Emptied for Slot<T> {
     fn empty(&self) {
-        drop(self.value.write().take());
+        let value = self.value.write().take();
+        self.shared.give_up(value);
     }
 }
 
 impl<T: Send + Sync + 'static> Drop for Slot<T> {
     fn drop(&mut self) {
+        let value = self.value.get_mut().take();
         if self.shared.is_forked() {
-            std::mem::forget(self.value.get_mut().take());
+            std::mem::forget(value);
+        } else {
+            self.shared.give_up(value);
         }
     }
 }

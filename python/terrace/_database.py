@@ -9,6 +9,7 @@ import weakref
 # Loaded by the interpreter already, as `collections.abc` and `threading` are not: importing the package takes
 # milliseconds.
 from _collections_abc import Mapping, MutableMapping
+from _collections import deque
 from _thread import allocate_lock
 from os import fsdecode
 from types import SimpleNamespace
@@ -59,15 +60,49 @@ class _Opened:
         self.handles = 0
 
 
-_lock = allocate_lock()
+class _Counting:
+    """Who changes how many handles there are, one at a time; with those that were lost meanwhile.
+
+    A handle may be lost at any point of any thread, also of one that is in here, so `__del__` waits for nobody: it leaves
+    its handle in `lost`, and whoever is or comes in next counts it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = allocate_lock()
+        self.lost: deque[tuple[_Opened, str]] = deque()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.count()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+        self.settle()
+
+    def count(self) -> None:
+        while self.lost:
+            opened, key = self.lost.popleft()
+            opened.handles -= 1
+            if opened.handles == 0 and _opened.get(key) is opened:
+                del _opened[key]
+
+    def settle(self) -> None:
+        while self.lost and self.lock.acquire(False):
+            try:
+                self.count()
+            finally:
+                self.lock.release()
+
+
+_counting = _Counting()
 _opened: dict[str, _Opened] = {}
 _handles: weakref.WeakSet[Database] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    global _lock
+    global _counting
     _terrace._forked()
-    _lock = allocate_lock()
+    _counting = _Counting()
     _opened.clear()
 
 
@@ -248,7 +283,7 @@ class Database:
 
         Then structures of it answer with `Closed`.
         """
-        with _lock:
+        with _counting:
             opened, self._opened = self._opened, None
             if opened is None:
                 return
@@ -275,13 +310,13 @@ class Database:
         # Structures keep the database open; with the last of them it closes itself.
         opened: _Opened | None = getattr(self, "_opened", None)
         if opened is not None:
-            opened.handles -= 1
-            if opened.handles == 0 and _opened.get(self._key) is opened:
-                del _opened[self._key]
+            _counting.lost.append((opened, self._key))
+            del opened
+            _counting.settle()
 
     def __copy__(self) -> Database:
         # A handle of its own, which is closed by itself.
-        with _lock:
+        with _counting:
             opened = self._opened
             if opened is None:
                 raise Closed("the database is closed; open it again")
@@ -612,7 +647,7 @@ def open(
         "keep_changes": keep_changes,
     }
     path = fsdecode(path)
-    with _lock:
+    with _counting:
         key = os.path.realpath(path)
         opened = _opened.get(key)
         if opened is None:
@@ -631,6 +666,6 @@ def open(
 
 def is_open(path: Folder) -> bool:
     """Whether this process has the database in a folder open for writing."""
-    with _lock:
+    with _counting:
         opened = _opened.get(os.path.realpath(fsdecode(path)))
         return opened is not None and not opened.options["read_only"]

@@ -14,6 +14,7 @@ import time
 import pytest
 
 import terrace
+from terrace import _database
 
 
 def test_after_closing_everything_is_an_error_and_the_folder_is_free(tmp_path):
@@ -63,6 +64,55 @@ def test_a_structure_keeps_the_database_open_and_what_is_forgotten_is_closed(tmp
     with terrace.open(tmp_path / "db", memory="16MiB") as db:
         assert db.tree("t")["a"] == b"1"
         assert db.stats().opening.replayed_records == 0
+
+
+def test_a_handle_that_is_lost_while_others_are_counted_waits_for_its_turn(tmp_path):
+    db = terrace.open(tmp_path / "db", memory="16MiB")
+    forgotten, opened = copy.copy(db), db._opened
+    with _database._counting:
+        # The collector may come to any thread at any point; nobody may wait then, or count beside another one.
+        del forgotten
+        gc.collect()
+        assert opened.handles == 2
+    assert opened.handles == 1
+    forgotten = copy.copy(db)
+    db.close()
+    assert _database.is_open(tmp_path / "db")
+    del forgotten, opened
+    gc.collect()
+    assert not _database.is_open(tmp_path / "db")
+    # The folder is free for others.
+    code = f"import terrace; terrace.open({str(tmp_path / 'db')!r}, memory='16MiB')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_after_a_panic_nothing_is_done_any_more_and_no_checkpoint_is_made(tmp_path):
+    db = terrace.open(tmp_path / "db", memory="16MiB")
+    tree = db.tree("t")
+    tree["a"] = "1"
+    snapshot = db.snapshot()
+    tree["b"] = "2"
+    with pytest.raises(terrace.Defect, match="planted"):
+        db._native._panics()
+    for use in (lambda: tree["a"], lambda: tree.put("c", "3"), lambda: snapshot["t"], db.checkpoint):
+        with pytest.raises(terrace.Defect):
+            use()
+    db.close()
+    assert db.closed
+    with terrace.open(tmp_path / "db", memory="16MiB") as db:
+        # What was acknowledged is in the log.
+        assert db.stats().opening.replayed_records == 1
+        assert db.tree("t")["a"] == b"1" and db.tree("t")["b"] == b"2"
+    # Nor does a database that is lost.
+    db = terrace.open(tmp_path / "db", memory="16MiB")
+    db.tree("t")["c"] = "3"
+    with pytest.raises(terrace.Defect):
+        db._native._panics()
+    del db
+    gc.collect()
+    with terrace.open(tmp_path / "db", memory="16MiB") as db:
+        assert db.stats().opening.replayed_records == 1
+        assert db.tree("t")["c"] == b"3"
 
 
 def test_a_folder_is_one_database_in_a_process(tmp_path):

@@ -1,6 +1,7 @@
 """Structures have the manners of mappings, and what they can do besides."""
 
 import pickle
+import threading
 import time
 from collections.abc import MutableMapping
 
@@ -63,6 +64,26 @@ def test_the_length_is_not_known_and_says_so(any_map):
     any_map["a"] = "1"
     # What asks for a hint only is not bothered.
     assert list(any_map) == [b"a"]
+
+
+def test_a_dictionary_that_others_change_while_it_is_written_is_an_error(db):
+    many = {str(i): "v" for i in range(50_000)}
+    ended = threading.Event()
+
+    def change():
+        i = 0
+        while not ended.is_set():
+            many[f"x{i}"] = "y"
+            i += 1
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with pytest.raises(RuntimeError, match="changed size"):
+            db.tree("t").update(many)
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_update_takes_what_a_dictionary_takes(any_map):
