@@ -153,10 +153,22 @@ const silence = () => {
   console.log(`console: ${failures.length ? "see above" : "nothing"}`);
 };
 
+// The history that is not answered is asked for again.
+const asksAgain = async () => {
+  await ask("Network.setBlockedURLs", { urls: ["*/api/history*"] });
+  await load(1280, 820, "light", 3);
+  const before = await run("points.length");
+  await ask("Network.setBlockedURLs", { urls: [] });
+  for (let tries = 0; tries < 200 && !await run("points.length > 1 && !missing"); tries++) await sleep(100);
+  const after = await run("[points.length, missing]");
+  if (before > 1 || after[0] < 2 || after[1]) fail(`the history is not asked for again: ${before}, then ${after}`);
+  else console.log(`history: ${before} points while it is not answered, ${after[0]} afterwards`);
+};
+
 try {
   await look();
   if (what === "rest") await figures();
-  if (checks) { await paint(); silence(); }
+  if (checks) { await paint(); silence(); await asksAgain(); }
 } catch (e) {
   fail(e.stack);
 } finally {

@@ -4,7 +4,7 @@ use terrace::{Kind as StructureKind, Policy, Stats, StructureStats, Summary, Tie
 
 use crate::named::named;
 use crate::text::Kind::{Counter, Gauge, Histogram, Info};
-use crate::text::{Labels, Number, Text};
+use crate::text::{Labels, Number, SECOND, Text, cumulated};
 
 /// Bounds of the buckets of durations, in nanoseconds: three to each power of ten, from 10 µs to 100 s.
 const BOUNDS: [u64; 22] = [
@@ -32,9 +32,6 @@ const BOUNDS: [u64; 22] = [
     100_000_000_000,
 ];
 
-/// Nanoseconds of a second.
-const SECOND: f64 = 1e9;
-
 /// Writes all families.
 pub fn write(stats: &Stats, text: &mut Text) {
     text.family("build", Info, "The version of Terrace.")
@@ -44,6 +41,7 @@ pub fn write(stats: &Stats, text: &mut Text) {
     crate::merging::families(stats, text);
     pages(stats, text);
     transactions(stats, text);
+    crate::calls::families(stats, text);
     expiry(stats, text);
     log(stats, text);
     checkpoints(stats, text);
@@ -529,11 +527,13 @@ fn durations(
     summary: &Summary,
     fine: &[(u64, u64)],
 ) {
-    let counted = |bound: u64| fine.iter().filter(|b| b.0 <= bound).map(|b| b.1).sum();
-    let buckets = BOUNDS.map(|bound| (bound as f64 / SECOND, counted(bound)));
     let sum = summary.mean_ns as f64 * summary.count as f64 / SECOND;
-    text.family(name, Histogram, help)
-        .histogram(&buckets, summary.count, sum);
+    text.family(name, Histogram, help).histogram(
+        &[],
+        &cumulated(&BOUNDS, fine),
+        summary.count,
+        sum,
+    );
 }
 
 fn opening(stats: &Stats, text: &mut Text) {

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod backups;
+mod calls;
 mod families;
 /// The guide's web server, whose program is a documentation test.
 #[cfg(doctest)]

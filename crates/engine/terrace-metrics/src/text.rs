@@ -59,6 +59,9 @@ impl std::fmt::Display for Number {
 /// Labels: names with values; those without a value are left out.
 pub type Labels<'l> = &'l [(&'l str, &'l str)];
 
+/// Nanoseconds of a second.
+pub const SECOND: f64 = 1e9;
+
 /// The text so far.
 pub struct Text {
     format: Format,
@@ -102,15 +105,21 @@ impl Text {
     }
 
     /// A histogram: for each bound how many were at most that, then how many there are, and their sum.
-    pub fn histogram(&mut self, buckets: &[(f64, u64)], count: u64, sum: f64) -> &mut Text {
+    pub fn histogram(
+        &mut self,
+        labels: Labels<'_>,
+        buckets: &[(f64, u64)],
+        count: u64,
+        sum: f64,
+    ) -> &mut Text {
         self.begin();
         for (bound, counted) in buckets {
             let bound = bound.to_string();
-            self.line("_bucket", &[], Some(&bound), (*counted).into());
+            self.line("_bucket", labels, Some(&bound), (*counted).into());
         }
-        self.line("_bucket", &[], Some("+Inf"), count.into());
-        self.line("_count", &[], None, count.into());
-        self.line("_sum", &[], None, sum.into());
+        self.line("_bucket", labels, Some("+Inf"), count.into());
+        self.line("_count", labels, None, count.into());
+        self.line("_sum", labels, None, sum.into());
         self
     }
 
@@ -191,6 +200,14 @@ impl Text {
         // A string takes everything.
         let _ = self.out.write_fmt(text);
     }
+}
+
+/// Bounds in seconds, and how many durations were at most that.
+pub fn cumulated(bounds: &[u64], fine: &[(u64, u64)]) -> Vec<(f64, u64)> {
+    let counted = |bound: u64| fine.iter().filter(|b| b.0 <= bound).map(|b| b.1).sum();
+    let each = bounds.iter();
+    each.map(|&bound| (bound as f64 / SECOND, counted(bound)))
+        .collect()
 }
 
 /// The value of a label, in quotes.

@@ -14,6 +14,7 @@ const NOT_SHOWN: &[&str] = &[
     "last_error",
     // Rates of the summaries; the buckets, the count and the sum are there.
     "p50_ns",
+    "p99_ns",
     "p999_ns",
     "max_ns",
     // In the histogram of drained and closed gates.
@@ -67,6 +68,9 @@ fn numbered() -> Stats {
     .enumerate()
     {
         json["checkpoints"][buckets] = serde_json::json!([[20_000, 3 + i], [40_000_000, 5 + i]]);
+    }
+    for (i, call) in json["calls"].as_array_mut().unwrap().iter_mut().enumerate() {
+        call["buckets"] = serde_json::json!([[800, 2 + i], [30_000, 4 + i]]);
     }
     number(&mut json, "");
     serde_json::from_value(json).unwrap()

@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use terrace::Stats;
+use terrace::{Call, CallStats, Stats};
+
+use crate::calls::since;
 
 /// Time between two points.
 pub const EVERY: Duration = Duration::from_secs(5);
@@ -45,6 +47,12 @@ pub struct Point {
     pub conflicts: f64,
     /// Times a second that a thread had to wait for a frame or for a checkpoint.
     pub waits: f64,
+    /// What 99 % of the gets since the point before took at most, in seconds; none where none was timed.
+    pub get_p99: Option<f64>,
+    /// The same of puts and deletes.
+    pub put_p99: Option<f64>,
+    /// The same of transactions.
+    pub transaction_p99: Option<f64>,
 }
 
 /// What only grows, of one moment, or since another one.
@@ -106,6 +114,7 @@ pub struct Course {
     kept: usize,
     points: VecDeque<Point>,
     last: Option<Counted>,
+    last_calls: Vec<CallStats>,
 }
 
 impl Course {
@@ -116,6 +125,7 @@ impl Course {
             kept: KEPT,
             points: VecDeque::new(),
             last: None,
+            last_calls: Vec::new(),
         }
     }
 
@@ -160,7 +170,16 @@ impl Course {
             point.committed = grown.committed as f64 / seconds;
             point.conflicts = grown.conflicts as f64 / seconds;
             point.waits = grown.waits as f64 / seconds;
+            let called = since(&stats.calls, &self.last_calls);
+            let p99 = |call: Call| {
+                let one = called.iter().find(|one| one.call == call.as_str());
+                one.map(|one| one.latency.p99_ns as f64 / 1e9)
+            };
+            point.get_p99 = p99(Call::Get);
+            point.put_p99 = p99(Call::Put);
+            point.transaction_p99 = p99(Call::Transaction);
         }
+        self.last_calls.clone_from(&stats.calls);
         self.last = Some(counted);
         self.points.push_back(point);
         if self.points.len() > self.kept {
@@ -200,6 +219,7 @@ mod tests {
         assert_eq!((point.at, point.operations), (5.0, 51.0 / 5.0));
         assert_eq!(point.hit_rate, Some(1.0));
         assert_eq!((point.committed, point.conflicts), (0.2, 0.0));
+        assert!(point.transaction_p99.is_some_and(|seconds| seconds > 0.0));
         assert!(point.hot_bytes > 0 && point.live_bytes > 0 && point.log_bytes > 0);
 
         // Nothing happened: no rate, and no share of nothing.
@@ -207,6 +227,7 @@ mod tests {
         course.add(began + 2 * EVERY, &db.stats());
         let point = course.latest().unwrap();
         assert_eq!((point.operations, point.hit_rate), (0.0, None));
+        assert_eq!((point.get_p99, point.transaction_p99), (None, None));
         let times: Vec<f64> = course.points().map(|point| point.at).collect();
         assert_eq!(times, [5.0, 10.0]);
 

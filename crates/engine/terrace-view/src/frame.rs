@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use terrace::{FollowStatus, Result, Stats, StructureStats, Tiers};
 
+use crate::calls::{Called, Lately};
 use crate::counted::Counted;
 use crate::course::{Course, Point};
 use crate::watched::Watched;
@@ -49,6 +50,8 @@ pub struct Frame {
     pub checkpoint: Checkpoint,
     /// Times a second that a thread had to wait for a frame, or for a checkpoint.
     pub waits: f64,
+    /// How long calls took in the last minute, by their kind; those that nobody called are left out.
+    pub calls: Vec<Called>,
     /// Bytes of the pages of the data file that hold something.
     pub live_bytes: u64,
     /// Transactions committed a second.
@@ -177,6 +180,7 @@ pub struct Watch {
     last: Option<(Instant, Stats)>,
     history: VecDeque<f64>,
     course: Course,
+    lately: Lately,
 }
 
 impl Watch {
@@ -192,6 +196,7 @@ impl Watch {
             last: None,
             history: VecDeque::new(),
             course: Course::new(began),
+            lately: Lately::default(),
         }
     }
 
@@ -238,7 +243,10 @@ impl Watch {
     pub(crate) fn note(&mut self) -> Result<()> {
         let now = Instant::now();
         if self.course.is_due(now) {
-            self.course.add(now, &self.watched.stats()?);
+            let stats = self.watched.stats()?;
+            self.course.add(now, &stats);
+            // Whether or not somebody looks: a frame tells of the minute before it.
+            self.lately.look(now, &stats.calls);
         }
         Ok(())
     }
@@ -269,6 +277,7 @@ impl Watch {
         }
         frame.history = self.history.iter().copied().collect();
         frame.latest = self.course.latest();
+        frame.calls = self.lately.look(now, &stats.calls);
         self.last = Some((now, stats));
         Ok(frame)
     }
@@ -338,6 +347,7 @@ impl Frame {
                 last_pages: c.last.map(|last| last.pages),
             },
             waits: rate(since, waits(stats), waits),
+            calls: Vec::new(),
             live_bytes: stats.pages.live * stats.pages.page_bytes,
             committed: rate(since, stats.transactions.committed, |before| {
                 before.transactions.committed

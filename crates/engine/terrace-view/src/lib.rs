@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod counted;
 mod course;
 mod frame;
@@ -29,6 +30,7 @@ mod request;
 pub mod top;
 mod watched;
 
+pub use calls::Called;
 pub use course::Point;
 pub use frame::{Checkpoint, Follower, Frame, Log, Part, Row, Shown, Watch};
 pub use watched::Watched;

@@ -92,7 +92,15 @@ const SIGNS: [(char, u8); 7] = [
 /// The frame, line by line.
 pub fn lines(frame: &Frame, look: &Look) -> Vec<String> {
     let mut lines = head(frame, look);
-    let foot = foot(frame, look);
+    let mut foot = foot(frame, look);
+    let rows = frame
+        .rows
+        .iter()
+        .filter(|row| look.indexes || !row.is_index);
+    let room = look
+        .height
+        .saturating_sub(lines.len() + foot.len() + rows.count() + 1);
+    foot.splice(0..0, calls(frame, look, room));
     let room = look.height.saturating_sub(lines.len() + foot.len()).max(1);
     lines.extend(table(frame, look, room));
     lines.extend(foot);
@@ -282,6 +290,38 @@ fn table(frame: &Frame, look: &Look, room: usize) -> Vec<String> {
     lines
 }
 
+/// How long calls took in the last minute: a line for each kind, where there is room below the structures, and otherwise
+/// one for all.
+fn calls(frame: &Frame, look: &Look, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    if frame.calls.is_empty() {
+        return lines;
+    }
+    lines.push(String::new());
+    if room < frame.calls.len() + 2 {
+        let each = frame.calls.iter();
+        let each = each.map(|one| format!("{} {}", one.call, time(one.latency.p99_ns)));
+        let each: Vec<String> = each.collect();
+        lines.push(format!("99 % of calls within   {}", each.join("   ")));
+    } else {
+        lines.push(format!(
+            "{:<15} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "last minute", "median", "99 %", "99.9 %", "longest", "timed"
+        ));
+        lines.extend(frame.calls.iter().map(|one| {
+            let of = &one.latency;
+            let [p50, p99, p999, longest] =
+                [of.p50_ns, of.p99_ns, of.p999_ns, of.longest_ns].map(time);
+            let timed = short(of.timed as f64);
+            format!(
+                "{:<15} {p50:>9} {p99:>9} {p999:>9} {longest:>9} {timed:>9}",
+                one.call
+            )
+        }));
+    }
+    lines.iter().map(|line| cut(line, look.width)).collect()
+}
+
 fn foot(frame: &Frame, look: &Look) -> Vec<String> {
     let mut lines = Vec::new();
     if look.height >= 16 && !frame.history.is_empty() {
@@ -401,6 +441,19 @@ fn short(number: f64) -> String {
     }
 }
 
+/// Nanoseconds with a unit.
+fn time(nanos: u64) -> String {
+    let units = ["ns", "us", "ms", "s"];
+    let mut unit = 0;
+    let mut number = nanos as f64;
+    while number >= 1000.0 && unit + 1 < units.len() {
+        number /= 1000.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && number < 100.0);
+    format!("{number:.digits$} {}", units[unit])
+}
+
 /// Bytes with a unit.
 fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -494,6 +547,7 @@ mod tests {
                 last_pages: Some(540),
             },
             waits: 3.0,
+            calls: called(),
             live_bytes: 61 << 20,
             committed: 0.0,
             conflicts: 0.0,
@@ -502,6 +556,19 @@ mod tests {
             last_backup: None,
             latest: None,
         }
+    }
+
+    fn called() -> Vec<crate::Called> {
+        let one = |call, one_in, n: u64| crate::Called {
+            call,
+            one_in,
+            latency: serde_json::from_value(serde_json::json!({
+                "timed": 1234 * n, "p50_ns": 850 * n, "p99_ns": 9_400 * n, "p999_ns": 73_000 * n,
+                "longest_ns": 1_850_000 * n,
+            }))
+            .unwrap(),
+        };
+        vec![one("get", 64, 1), one("put", 64, 3), one("batch", 1, 900)]
     }
 
     #[test]
@@ -536,6 +603,11 @@ mod tests {
         ] {
             assert_eq!(short(number), told);
         }
+        let times = [0, 999, 1000, 12_340, 456_000, 7_000_000_000].map(time);
+        assert_eq!(
+            times,
+            ["0 ns", "999 ns", "1.0 us", "12.3 us", "456 us", "7.0 s"]
+        );
         assert_eq!(size(1023), "1023 B");
         assert_eq!(size(64 << 20), "64.0 MiB");
     }

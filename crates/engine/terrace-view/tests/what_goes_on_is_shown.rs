@@ -176,6 +176,16 @@ fn events_are_frames_and_their_parts_add_up() {
     assert_eq!(row["records"], 300);
     assert!(row["reads"].as_f64().unwrap() > 0.0, "{row}");
     assert!(!last["history"].as_array().unwrap().is_empty());
+    // Of 300 gets two are timed at least; the first frame has nothing to compare with.
+    assert_eq!(frames[0]["calls"], serde_json::json!([]));
+    let called = &last["calls"][0];
+    assert_eq!(
+        (&called["call"], &called["one_in"]),
+        (&"get".into(), &64.into())
+    );
+    let figure = |name: &str| called[name].as_u64().unwrap();
+    assert!(figure("timed") >= 2 && figure("p50_ns") > 0, "{called}");
+    assert!(figure("p50_ns") <= figure("p99_ns") && figure("p99_ns") <= figure("longest_ns"));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::drops::queue::Drops;
 use crate::expired::counts::Expired;
 use crate::expired::pause::Rounds;
+use crate::latency::Latencies;
 use crate::load::space::Space;
 use crate::options::{Budget, Options};
 use crate::passes::{Pass, Passes};
@@ -54,6 +55,8 @@ pub struct Core {
     /// What has expired, and what became of it.
     pub expired: Arc<Expired>,
     pub rounds: Rounds,
+    /// How long calls take.
+    pub latencies: Latencies,
     /// Figures of the program.
     pub program: crate::stats::Program,
     #[cfg(feature = "backup")]

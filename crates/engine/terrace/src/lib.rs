@@ -60,6 +60,7 @@ mod gentle;
 #[cfg(doctest)]
 mod guide;
 mod histogram;
+mod latency;
 mod merge;
 mod millis;
 mod options;
@@ -110,6 +111,7 @@ pub use kinds::Kind;
 pub use kinds::spec::{
     Compression, HashOptions, LsmOptions, MAX_NAME_BYTES, MapOptions, Policy, Tiers, TreeOptions,
 };
+pub use latency::{Call, CallStats, Latency};
 pub use load::Loader;
 pub use mark::Mark;
 pub use merge::Merge;

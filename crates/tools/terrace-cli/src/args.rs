@@ -65,7 +65,8 @@ understood.";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Load records from a CSV, JSON Lines or TSV file, or from a dump
+    /// Load records from a file: CSV, JSON Lines, TSV, a dump; or import them from SQLite, LMDB, Redis
+    #[command(visible_alias = "import")]
     Load(LoadArgs),
     /// Print the value of a key
     Get(GetArgs),
@@ -145,6 +146,12 @@ pub enum Format {
     Tsv,
     /// What `terrace dump` prints
     Dump,
+    /// A table or view of SQLite
+    Sqlite,
+    /// A database of LMDB: its folder, or its file
+    Lmdb,
+    /// A running Redis (redis://[:PASSWORD@]HOST:PORT), or a file of Redis (dump.rdb), for `terrace serve`
+    Redis,
 }
 
 #[derive(Args, Debug)]
@@ -165,10 +172,15 @@ pub struct LoadArgs {
     pub structure: String,
 
     /// What the file is
-    #[arg(long, short, value_enum)]
+    #[arg(long, short, visible_alias = "from", value_enum)]
     pub format: Format,
 
-    /// The field whose content becomes the key; needed for all formats but dump
+    /// Of SQLite the table or view, of LMDB the named database; needed where there are several
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+
+    /// The field whose content becomes the key; needed for csv, jsonl and tsv. Of SQLite it is the primary key, if
+    /// nothing is said
     #[arg(long, short, value_name = "FIELD", required_if_eq_any = [
         ("format", "csv"), ("format", "jsonl"), ("format", "tsv"),
     ])]
@@ -228,6 +240,9 @@ When the command has ended well, everything is on the disk. Records of trees, an
 indexes, are sorted first, in files of the database's folder, so that their pages are written once and \
 full: nothing of them is there before all were read.
 
+A row of SQLite becomes a JSON object, or with --value the bytes of one column. A database of Redis becomes one \
+that `terrace serve` serves, with keys of all its kinds.
+
 Where an index finds the key of a row:
   json:/POINTER         in a JSON row: what --format csv, tsv and jsonl make without --value
   json-or-empty:/POINTER  the same, but an empty text is a key too
@@ -247,7 +262,10 @@ Examples:
   terrace load words.db -s counts --format tsv --key word --value count words.tsv.gz
   terrace load prices.db --format csv --delimiter ';' --key id prices.csv
   terrace load sessions.db --kind hash --format csv --key id --expires-field until sessions.csv
-  terrace dump --all old.db | terrace load new.db --format dump -";
+  terrace dump --all old.db | terrace load new.db --format dump -
+  terrace import people.db --from sqlite people.sqlite --table people --key email
+  terrace import people.db --from lmdb people.lmdb --table users
+  terrace import people.db --from redis redis://127.0.0.1:6380";
 
 #[derive(Args, Debug)]
 pub struct GetArgs {

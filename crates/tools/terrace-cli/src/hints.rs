@@ -37,7 +37,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("export", "dump"),
     ("find", "scan"),
     ("fsck", "verify"),
-    ("import", "load"),
     ("info", "stat"),
     ("insert", "put"),
     ("keys", "scan"),
@@ -103,7 +102,8 @@ fn command_for(word: &str) -> Option<String> {
     let commands = Cli::command();
     let near = commands
         .get_subcommands()
-        .map(|command| (distance(&word, command.get_name()), command.get_name()))
+        .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_all_aliases()))
+        .map(|name| (distance(&word, name), name))
         .min()?;
     // Two slips in a word of three letters are another word.
     let most = if word.chars().count() <= 4 { 1 } else { 2 };
@@ -212,6 +212,7 @@ mod tests {
             ("ls", "list"),
             ("SET", "put"),
             ("vacuum", "compact"),
+            ("improt", "import"),
         ] {
             assert_eq!(command_for(word).as_deref(), Some(command), "{word}");
         }

@@ -1,5 +1,5 @@
 //! The `terrace` command.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod admin;
 mod args;
@@ -34,7 +34,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use args::{Cli, Command, KindName};
+use args::{Cli, Command, Format, KindName};
 
 fn main() -> ExitCode {
     let understood = Cli::command()
@@ -75,6 +75,7 @@ fn folder(matches: &ArgMatches) -> Option<PathBuf> {
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
+        Command::Load(args) if args.format == Format::Redis => serve::import(args),
         Command::Load(args) if pm::is_map(&args.open.db) || args.kind == Some(KindName::Pm) => {
             pm::load(args)
         }

@@ -5,16 +5,18 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, FromArgMatches};
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use terrace_serve::{AppendFsync, ServeOptions, Server, TlsOptions};
+use terrace_serve::{AppendFsync, Imported, ServeOptions, Server, TlsOptions};
 
-use crate::args::{Cli, Command, ServeArgs};
-use crate::output;
+use crate::args::{Cli, Command, LoadArgs, ServeArgs};
+use crate::output::{self, print};
+use crate::progress;
 
 /// Longest configuration: it is a page or two.
 const MOST_CONFIG_BYTES: u64 = 1 << 20;
@@ -201,7 +203,11 @@ fn handed_over() -> Result<Vec<std::net::TcpListener>> {
 }
 
 /// Takes over all keys of a running Redis: served to ourselves alone meanwhile.
-fn take_over(from: &str, args: &ServeArgs, journal: &Journal) -> Result<()> {
+fn take_over(
+    from: &str,
+    (db, memory, max_value): (&Path, u64, u64),
+    mut tell: impl FnMut(u64),
+) -> Result<Imported> {
     let rest = from
         .strip_prefix("redis://")
         .unwrap_or(from)
@@ -220,31 +226,65 @@ fn take_over(from: &str, args: &ServeArgs, journal: &Journal) -> Result<()> {
             "{place} is neither a file nor the address of a Redis, which has the form redis://127.0.0.1:6380"
         );
     }
-    let db = terrace::Database::open(&args.db, terrace::Options::new().memory(args.memory.0))?;
+    let db = terrace::Database::open(db, terrace::Options::new().memory(memory))?;
     let options = ServeOptions {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         appendfsync: AppendFsync::No,
-        max_value: usize::try_from(args.max_value.0)?,
+        max_value: usize::try_from(max_value)?,
         ..ServeOptions::new()
     };
     let server = Server::start(db, options)?;
     let to = server.addresses()[0];
-    let mut tell = |keys| journal.tell(&format!("{keys} keys are taken over"));
     let imported = match address.filter(|_| !file) {
         Some(address) => terrace_serve::import((address, password), (to, None), &mut tell),
         None => terrace_serve::import_file(Path::new(from), (to, None), &mut tell),
     };
     // Whatever came of it, what is there is closed well.
     server.stop()?;
-    let imported = imported.with_context(|| format!("the keys of {place} cannot be taken over"))?;
-    journal.tell(&format!("{} keys were taken over", imported.keys));
-    if imported.unknown > 0 {
-        journal.tell(&format!(
-            "{} keys are of kinds that are not known",
-            imported.unknown
-        ));
+    imported.with_context(|| format!("the keys of {place} cannot be taken over"))
+}
+
+/// `terrace import --from redis`
+pub fn import(args: &LoadArgs) -> Result<ExitCode> {
+    let shapes = [&args.key, &args.value, &args.table, &args.expires_field];
+    if shapes.iter().any(|said| said.is_some())
+        || args.kind.is_some()
+        || args.compress.is_some()
+        || args.tiers.is_some()
+        || !args.indexes.is_empty()
+    {
+        bail!(
+            "keys of Redis are taken over as they are, for `terrace serve`: leave out --key, --value, --table, \
+             --expires-field and what a structure is"
+        );
     }
-    Ok(())
+    let Some(from) = args.file.to_str() else {
+        bail!(
+            "{} is neither the name of a file in UTF-8 nor an address",
+            args.file.display()
+        );
+    };
+    let bar = progress::spinner(args.json);
+    bar.set_message("0 keys");
+    let began = Instant::now();
+    let longest = ServeOptions::new().max_value as u64;
+    let limits = (&*args.open.db, args.open.memory.0, longest);
+    let imported = take_over(from, limits, |keys| bar.set_message(format!("{keys} keys")));
+    bar.finish_and_clear();
+    let Imported { keys, unknown } = imported?;
+    let seconds = began.elapsed().as_secs_f64();
+    print(&if args.json {
+        let object = json!({ "records": keys, "unknown": unknown, "seconds": seconds });
+        format!("{object}\n")
+    } else {
+        let db = args.open.db.display();
+        let unknown = match unknown {
+            0 => String::new(),
+            n => format!("{n} keys of kinds that are not known were left out\n"),
+        };
+        format!("{keys} keys in {seconds:.1} s; `terrace serve {db}` serves them\n{unknown}")
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `terrace serve`
@@ -257,7 +297,16 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     // Before there are other threads, which would end by the signals.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     if let Some(from) = &args.import {
-        take_over(from, args, &journal)?;
+        let limits = (&*args.db, args.memory.0, args.max_value.0);
+        let tell = |keys| journal.tell(&format!("{keys} keys are taken over"));
+        let imported = take_over(from, limits, tell)?;
+        journal.tell(&format!("{} keys were taken over", imported.keys));
+        if imported.unknown > 0 {
+            journal.tell(&format!(
+                "{} keys are of kinds that are not known",
+                imported.unknown
+            ));
+        }
     }
     let mut how = terrace::Options::new().memory(args.memory.0).control(true);
     if let Some(limit) = args.log_limit {

@@ -12,6 +12,7 @@ use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::kinds::spec::MapOptions;
 use crate::kinds::{Kind, View};
+use crate::latency::{Call, is_due};
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
 use crate::read::leased::{Sight, check_value, parts, with_stored};
@@ -93,6 +94,15 @@ impl Map {
     #[inline]
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         let key = key.as_ref();
+        if is_due() {
+            let latencies = &self.db.handle.core.latencies;
+            return latencies.timed(Call::Get, || self.look_up(key, value));
+        }
+        self.look_up(key, value)
+    }
+
+    #[inline(always)]
+    fn look_up(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.db.handle.core.check_key(key)?;
         let _pass = self.db.handle.core.enter(&self.open)?;
         if self.open.spec.expiring {
@@ -201,11 +211,13 @@ impl Map {
         change: Change<'_>,
         durability: Option<Durability>,
     ) -> Result<()> {
-        self.db
-            .handle
-            .core
-            .write_one(&self.open, key, change, None, durability)
-            .map(|_| ())
+        let core = &self.db.handle.core;
+        let write = || core.write_one(&self.open, key, change, None, durability);
+        let wrote = match is_due() {
+            true => core.latencies.timed(Call::Put, write),
+            false => write(),
+        };
+        wrote.map(|_| ())
     }
 
     // ---------------------------------------------------------------- writing what was looked at
@@ -416,6 +428,21 @@ impl Map {
 
     /// The same for who asks for the lease, too.
     pub(super) fn edit_leased<V: AsRef<[u8]>>(
+        &self,
+        key: &[u8],
+        durability: Option<Durability>,
+        ask: impl FnMut(Option<(Lease, &[u8])>) -> Edit<V>,
+    ) -> Result<()> {
+        let latencies = &self.db.handle.core.latencies;
+        let began = latencies.begin();
+        let edited = self.edit_found(key, durability, ask);
+        latencies.end(Call::Update, began);
+        edited
+    }
+
+    // Always: what is asked would be called through memory.
+    #[inline(always)]
+    fn edit_found<V: AsRef<[u8]>>(
         &self,
         key: &[u8],
         durability: Option<Durability>,

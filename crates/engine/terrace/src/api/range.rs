@@ -10,6 +10,7 @@ use terrace_base::lease::Lease;
 
 use crate::api::expiring::Expires;
 use crate::api::map::Map;
+use crate::latency::Call;
 use crate::planted::{Fault, planted};
 use crate::read::leased::{Sight, parts};
 
@@ -270,12 +271,14 @@ impl Range {
         let side = &mut self.front;
         side.time = time;
         let core = &self.map.db.handle.core;
+        let began = core.latencies.begin();
         let _pass = core.enter(&self.map.open)?;
         side.grow();
         let structure = &self.map.open.structure;
         structure
             .scan_up(&self.low, &mut side.window)
             .map_err(|e| core.failed(e))?;
+        core.latencies.end(Call::Range, began);
         side.filled = true;
         side.last = side.window.high.is_none();
         (side.from, side.to) = (side.window.lower_bound(&self.low), side.window.len());
@@ -304,6 +307,7 @@ impl Range {
         let side = &mut self.back;
         side.time = time;
         let core = &self.map.db.handle.core;
+        let began = core.latencies.begin();
         let _pass = core.enter(&self.map.open)?;
         side.grow();
         let structure = &self.map.open.structure;
@@ -311,6 +315,7 @@ impl Range {
         structure
             .scan_down(below, &mut side.window)
             .map_err(|e| core.failed(e))?;
+        core.latencies.end(Call::Range, began);
         side.filled = true;
         side.last = side.window.low.is_empty();
         let end = below.map_or(side.window.len(), |below| side.window.lower_bound(below));

@@ -3,6 +3,7 @@
 use terrace_base::Result;
 
 use crate::api::map::Map;
+use crate::latency::Call;
 use crate::read::leased::{Sight, take_lease};
 
 impl Map {
@@ -30,6 +31,16 @@ impl Map {
         value: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
         let key = key.as_ref();
+        let latencies = &self.db.handle.core.latencies;
+        let began = latencies.begin();
+        let found = self.look_up_in_memory(key, value)?;
+        // Who finds nothing there asks again in another way, and that may be timed.
+        latencies.end(Call::Get, began.filter(|_| found.is_some()));
+        Ok(found)
+    }
+
+    #[inline(always)]
+    fn look_up_in_memory(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         let core = &self.db.handle.core;
         core.check_key(key)?;
         let Some(_pass) = core.passes.try_enter()? else {

@@ -457,6 +457,7 @@ fn assemble(
         checkpoints: Checkpoints::new(cut),
         drops: Drops::default(),
         series: Mutex::default(),
+        latencies: Default::default(),
         program: Default::default(),
         read_only_of: None,
         clock,

@@ -11,6 +11,7 @@ use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::expired::counts::ExpiryStats;
 use crate::histogram::Summary;
+use crate::latency::CallStats;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
 use crate::recover::opening::Opening;
@@ -38,6 +39,9 @@ pub struct Stats {
     pub checkpoints: CheckpointStats,
     /// What became of transactions.
     pub transactions: TransactionStats,
+    /// How long calls took, by their kind; of quick ones some are timed ([`crate::Call::one_in`]).
+    #[serde(default)]
+    pub calls: Vec<CallStats>,
     /// Records that had expired.
     #[serde(default)]
     pub expiry: ExpiryStats,
@@ -626,6 +630,7 @@ impl Core {
                 ..checkpoints
             },
             transactions: self.transactions.stats(),
+            calls: self.latencies.stats(),
             expiry: self.expired.stats(),
             drops: DropStats { stuck, last_error },
             opening: self.opening,

@@ -45,8 +45,9 @@ fn seconds(seconds: f64) -> String {
 
 fn durations(summary: &Summary) -> String {
     format!(
-        "{} at the median, {} at 99.9 %, {} at most",
+        "{} at the median, {} at 99 %, {} at 99.9 %, {} at most",
         nanos(summary.p50_ns),
+        nanos(summary.p99_ns),
         nanos(summary.p999_ns),
         nanos(summary.max_ns)
     )
@@ -86,6 +87,22 @@ fn expired(f: &mut Formatter<'_>, stats: &Stats) -> Result {
         "  {} reads met one; dropped {} by demotion, {} by merges, {} by rounds; {} steps of the clock",
         e.hidden, e.dropped_by_demotion, e.dropped_by_merge, e.dropped_by_round, e.clock_steps
     )
+}
+
+/// How long calls took.
+fn calls(f: &mut Formatter<'_>, stats: &Stats) -> Result {
+    let mut timed = stats
+        .calls
+        .iter()
+        .filter(|one| one.latency.count > 0)
+        .peekable();
+    if timed.peek().is_some() {
+        writeln!(f, "calls took, of those that were timed")?;
+    }
+    timed.try_for_each(|one| {
+        let (name, of) = (one.call.as_str(), durations(&one.latency));
+        writeln!(f, "  {name:<28} {of}, {} timed", one.latency.count)
+    })
 }
 
 /// Where the records of a structure live.
@@ -378,6 +395,7 @@ impl Display for Stats {
                 )?;
             }
         }
+        calls(f, self)?;
         expired(f, self)?;
         let d = &self.drops;
         if let Some(error) = &d.last_error {

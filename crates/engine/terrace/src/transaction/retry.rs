@@ -11,6 +11,7 @@ use super::options::{Committed, TransactionOptions};
 use super::reader::Reader;
 use super::turn::most_of;
 use crate::api::database::Database;
+use crate::latency::Call;
 
 /// Attempts that follow at once.
 const AT_ONCE: u32 = 3;
@@ -49,6 +50,8 @@ pub struct Attempts {
     /// How many have begun.
     begun: u32,
     since: Instant,
+    /// When the first one has begun.
+    first: Instant,
     longest: Duration,
 }
 
@@ -85,6 +88,9 @@ impl Attempts {
             transaction.take_turn(&core, most_of(self.longest));
         }
         self.since = Instant::now();
+        if self.begun == 1 {
+            self.first = self.since;
+        }
     }
 
     /// Ends an attempt: commits it, or does not where its code has failed. It may have failed by what it has read
@@ -94,6 +100,10 @@ impl Attempts {
     /// [`Error::Conflict`] after the last attempt, and those of [`Transaction::commit`].
     pub fn end(&mut self, transaction: &mut Transaction, commit: bool) -> Result<Attempted> {
         let ended = self.try_to_end(transaction, commit);
+        if let Ok(Attempted::Committed(_)) = ended {
+            let latencies = &self.db.handle.core.latencies;
+            latencies.took(Call::Transaction, self.first.elapsed());
+        }
         if !matches!(ended, Ok(Attempted::Again)) {
             transaction.let_go();
             return ended;
@@ -194,11 +204,13 @@ impl Database {
 
     /// The attempts of a transaction, and the transaction, for who runs it again by itself; see [`Attempts`].
     pub fn attempts(&self, options: TransactionOptions) -> (Attempts, Transaction) {
+        let now = Instant::now();
         let attempts = Attempts {
             db: self.clone(),
             attempts: options.attempts,
             begun: 0,
-            since: Instant::now(),
+            since: now,
+            first: now,
             longest: Duration::ZERO,
         };
         (attempts, Transaction::new(self, options))

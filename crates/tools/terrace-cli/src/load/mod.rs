@@ -1,12 +1,19 @@
 //! `terrace load`: real data in.
 
 mod csv;
+#[cfg(any(feature = "sqlite", feature = "lmdb"))]
+mod fed;
 mod jsonl;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 pub(crate) mod parts;
 pub(crate) mod source;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod stop;
 
 use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -42,7 +49,7 @@ const SHOWN: u64 = 20;
 
 /// Refuses an index over columns of rows that will be JSON: it would find some piece of the text.
 fn check_indexes(args: &LoadArgs) -> Result<()> {
-    let rows_are_json = args.value.is_none() && args.format != Format::Dump;
+    let rows_are_json = args.value.is_none() && !matches!(args.format, Format::Dump | Format::Lmdb);
     match args
         .indexes
         .iter()
@@ -62,14 +69,7 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     check_indexes(args)?;
     stop::watch();
     // The input first: a wrong path must not leave an empty database behind.
-    let (input, bytes) = open_input(args)?;
-    let bar = match bytes {
-        Some(bytes) => progress::bytes(bytes, true),
-        None => progress::spinner(true),
-    };
-    bar.set_message("loading");
-    let reader = bar.wrap_read(input);
-    let mut source = open_source(args, reader)?;
+    let (mut source, bar) = open(args)?;
     let mut part = source.part()?;
 
     let settings = Settings {
@@ -132,7 +132,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
 fn load_part(
     args: &LoadArgs,
     (db, tree): (&Db, &Tree),
-    bar: &indicatif::ProgressBar,
+    bar: &ProgressBar,
     source: &mut dyn Source,
     count: &mut Count,
 ) -> Result<()> {
@@ -179,7 +179,7 @@ struct Loading<'a> {
     /// Takes all records, if it is there; else they go in batches.
     loader: Option<Loader>,
     args: &'a LoadArgs,
-    bar: &'a indicatif::ProgressBar,
+    bar: &'a ProgressBar,
     batch: Vec<Timed>,
     /// The line of each record of the batch.
     lines: Vec<u64>,
@@ -350,7 +350,46 @@ fn reads_stdin(args: &LoadArgs) -> bool {
     args.file.as_os_str() == "-"
 }
 
-pub(crate) fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
+/// What is loaded, and a bar for how far it has come, which is not shown yet.
+pub(crate) fn open(args: &LoadArgs) -> Result<(Box<dyn Source>, ProgressBar)> {
+    if args.table.is_some() && !matches!(args.format, Format::Sqlite | Format::Lmdb) {
+        bail!("only SQLite and LMDB have tables: leave --table out");
+    }
+    if args.delimiter.is_some() && !matches!(args.format, Format::Csv | Format::Tsv) {
+        bail!("only csv and tsv have fields with something between them: leave --delimiter out");
+    }
+    if matches!(args.format, Format::Sqlite | Format::Lmdb) && reads_stdin(args) {
+        bail!("stores like SQLite and LMDB are files: give the name of one");
+    }
+    let (source, bar): (Box<dyn Source>, ProgressBar) = match args.format {
+        #[cfg(feature = "sqlite")]
+        Format::Sqlite => sqlite::open(args)?,
+        #[cfg(not(feature = "sqlite"))]
+        Format::Sqlite => bail!(
+            "this terrace was built without its feature `sqlite`; sqlite3 -header -csv FILE 'select * from TABLE' | \
+             terrace load DB --format csv --key COLUMN - does it too"
+        ),
+        #[cfg(feature = "lmdb")]
+        Format::Lmdb => lmdb::open(args)?,
+        #[cfg(not(feature = "lmdb"))]
+        Format::Lmdb => bail!(
+            "this terrace was built without its feature `lmdb`: build it with --features lmdb"
+        ),
+        _ => {
+            let (input, bytes) = open_input(args)?;
+            let bar = match bytes {
+                Some(bytes) => progress::bytes(bytes, true),
+                None => progress::spinner(true),
+            };
+            let reader = bar.wrap_read(input);
+            (open_source(args, reader)?, bar)
+        }
+    };
+    bar.set_message("loading");
+    Ok((source, bar))
+}
+
+fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)> {
     if reads_stdin(args) {
         return Ok((Box::new(io::stdin()), None));
     }
@@ -366,7 +405,7 @@ pub(crate) fn open_input(args: &LoadArgs) -> Result<(Box<dyn Read>, Option<u64>)
     Ok((Box::new(file), meta.is_file().then_some(meta.len())))
 }
 
-pub(crate) fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
+fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Result<Box<dyn Source>> {
     let name = match reads_stdin(args) {
         true => "the input".into(),
         false => args.file.display().to_string(),
@@ -384,9 +423,6 @@ pub(crate) fn open_source(args: &LoadArgs, reader: impl Read + 'static) -> Resul
 
 fn source(args: &LoadArgs, reader: impl BufRead + 'static) -> Result<Box<dyn Source>> {
     let (key, value) = (args.key.as_deref(), args.value.as_deref());
-    if args.delimiter.is_some() && !matches!(args.format, Format::Csv | Format::Tsv) {
-        bail!("only csv and tsv have fields with something between them: leave --delimiter out");
-    }
     let expires = args.expires_field.as_deref();
     let delimiter = |usual| args.delimiter.unwrap_or(usual);
     Ok(match (args.format, key) {
@@ -409,7 +445,12 @@ fn source(args: &LoadArgs, reader: impl BufRead + 'static) -> Result<Box<dyn Sou
                 "a dump has keys and values of its own: leave --key, --value and --expires-field out"
             )
         }
-        (_, None) => bail!("say with --key which field becomes the key"),
+        (Format::Csv | Format::Tsv | Format::Jsonl, None) => {
+            bail!("say with --key which field becomes the key")
+        }
+        (Format::Sqlite | Format::Lmdb | Format::Redis, _) => {
+            bail!("it is not read as a text")
+        }
     })
 }
 

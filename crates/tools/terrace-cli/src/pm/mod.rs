@@ -14,8 +14,7 @@ use crate::args::{
 };
 use crate::engine::KeyRange;
 use crate::entries::{Shown, not_there, object, print_value, value_from, write_dumped};
-use crate::load::source::Source;
-use crate::load::{open_input, open_source};
+use crate::load::open;
 use crate::output::{print, print_found, stdout, told_once};
 use crate::text::given;
 pub use bench::run as bench;
@@ -161,8 +160,7 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
 
 /// `terrace load`
 pub fn load(args: &LoadArgs) -> Result<ExitCode> {
-    let (input, _) = open_input(args)?;
-    let mut source: Box<dyn Source> = open_source(args, input)?;
+    let (mut source, _) = open(args)?;
     let several = || {
         anyhow!(
             "the dump is of structures of a database, and a map is none: load it into a database"

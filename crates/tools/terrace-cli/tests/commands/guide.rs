@@ -147,7 +147,8 @@ fn pages() -> Vec<(String, String)> {
 
 #[test]
 fn command_lines_of_the_guide_do_what_stands_below_them() {
-    let has_redis = Command::new("redis-cli").arg("-v").output().is_ok();
+    let has = |program: &str| Command::new(program).arg("-version").output().is_ok();
+    let (has_redis, has_sqlite) = (has("redis-cli"), has("sqlite3"));
     let mut wrong = Vec::new();
     let mut all = 0;
     for (page, text) in pages() {
@@ -156,6 +157,10 @@ fn command_lines_of_the_guide_do_what_stands_below_them() {
         if !has_redis {
             // The client of others; what the server answers is tested elsewhere, too.
             steps.retain(|step| !step.command.starts_with("redis-cli"));
+        }
+        if !has_sqlite && steps.iter().any(|step| step.command.contains("sqlite")) {
+            // All that follows is about what its files hold; the import itself is tested elsewhere, too.
+            continue;
         }
         wrong.extend(run(&page, &steps));
     }

@@ -8,6 +8,7 @@ mod changes;
 mod doctor;
 mod expiring;
 mod guide;
+mod importing;
 mod interrupted;
 mod memories;
 mod places;

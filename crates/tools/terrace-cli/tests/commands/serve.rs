@@ -148,3 +148,54 @@ fn an_open_address_without_a_password_is_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--requirepass-file"));
 }
+
+#[test]
+fn keys_of_a_running_redis_or_of_its_file_are_imported() {
+    let dir = Folder::new();
+    let log = dir.0.join("log");
+    let (old, new) = (dir.0.join("old"), dir.0.join("new"));
+    let served = |db: &Path| {
+        let _ = std::fs::remove_file(&log);
+        start(
+            &[db.to_str().unwrap(), "--port", "0", "--memory", "64MiB"],
+            &log,
+        )
+    };
+    // Ours speaks as Redis does.
+    let (mut child, address) = served(&old);
+    assert_eq!(say(&address, "SET greeting hello"), "+OK");
+    assert_eq!(say(&address, "RPUSH list a b"), ":2");
+    let url = format!("redis://{address}");
+    let ran = dir.run(&[
+        "import", "new", "--from", "redis", &url, "--memory", "64MiB",
+    ]);
+    assert!(ran.ok().starts_with("2 keys"), "{}", ran.ok());
+    assert!(ran.ok().contains("terrace serve new"), "{}", ran.ok());
+    say(&address, "SHUTDOWN");
+    assert!(child.wait().success());
+
+    // A file of Redis: one string in database 0, without a checksum.
+    let mut file = b"REDIS0011\xFE\x00\x00\x03rdb\x04file\xFF".to_vec();
+    file.extend([0; 8]);
+    dir.file("dump.rdb", file);
+    let from = [
+        "import", "new", "--from", "redis", "dump.rdb", "--memory", "64MiB",
+    ];
+    let ran = dir.run(&[&from[..], &["--json"]].concat());
+    assert_eq!(
+        (&ran.json()["records"], &ran.json()["unknown"]),
+        (&1.into(), &0.into())
+    );
+    let (mut child, address) = served(&new);
+    assert_eq!(say(&address, "STRLEN greeting"), ":5");
+    assert_eq!(say(&address, "LLEN list"), ":2");
+    assert_eq!(say(&address, "STRLEN rdb"), ":4");
+    say(&address, "SHUTDOWN");
+    assert!(child.wait().success());
+
+    dir.run(&[&from[..], &["--key", "k"]].concat())
+        .fails(&["leave out --key"]);
+    dir.run(&["import", "x", "--from", "redis", "nowhere"])
+        .fails(&["neither a file nor the address"]);
+    assert!(!dir.0.join("x").exists());
+}

@@ -16,6 +16,7 @@ use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::kinds::spec::Tiers;
+use crate::latency::Call;
 use crate::planted::{Fault, planted};
 use crate::table::rows::Expected;
 
@@ -265,6 +266,9 @@ impl Database {
     /// # Errors
     /// Then nothing was changed, unless it is [`crate::Error::Poisoned`].
     pub fn write(&self, mut batch: Batch, durability: impl Into<Option<Durability>>) -> Result<()> {
-        self.handle.core.write_batch(&mut batch, durability.into())
+        let core = &self.handle.core;
+        let durability = durability.into();
+        let write = || core.write_batch(&mut batch, durability);
+        core.latencies.timed_always(Call::Batch, write)
     }
 }
