@@ -314,7 +314,10 @@ pub fn random_elements(work: &Work, head: &Head, count: i64) -> Run<Vec<(Vec<u8>
     }
     let count = count.unsigned_abs();
     if count.saturating_mul(3) >= head.count || head.count <= SMALL {
-        let mut all = work.range(&low, &high, false, usize::MAX)?;
+        let mut all = match head.count <= SMALL {
+            true => work.range(&low, &high, false, usize::MAX)?,
+            false => work.gathered(&low, &high, false, usize::MAX)?,
+        };
         for i in 0..all.len().min(count as usize) {
             let other = i + random::below((all.len() - i) as u64) as usize;
             all.swap(i, other);
@@ -322,12 +325,18 @@ pub fn random_elements(work: &Work, head: &Head, count: i64) -> Run<Vec<(Vec<u8>
         all.truncate(count as usize);
         return Ok(all);
     }
-    let mut chosen = std::collections::BTreeMap::new();
+    let (mut chosen, mut bytes) = (std::collections::BTreeMap::new(), 0);
     while (chosen.len() as u64) < count {
-        match random_element(work, head)? {
-            Some((key, value)) => chosen.insert(key, value),
-            None => break,
+        let Some((key, value)) = random_element(work, head)? else {
+            break;
         };
+        let length = key.len() + value.len();
+        if chosen.insert(key, value).is_none() {
+            bytes += length;
+        }
+        if bytes > work.most {
+            return refuse(TOO_LARGE);
+        }
     }
     Ok(chosen.into_iter().collect())
 }

@@ -105,6 +105,8 @@ pub fn rpushx(c: &mut Call) -> Run {
 
 /// Elements that are removed in one step.
 const STEP: u64 = 1024;
+/// Bytes beside an element in an answer, beyond those beside it in its record.
+const BESIDE: usize = 16;
 
 /// Takes up to `most` elements off an end of a list that is there, and stores what is left.
 fn take(c: &mut Call, key: &[u8], mut head: Head, end: End, most: u64) -> Run<Vec<Vec<u8>>> {
@@ -114,7 +116,10 @@ fn take(c: &mut Call, key: &[u8], mut head: Head, end: End, most: u64) -> Run<Ve
             position_key(head.number, head.end()),
         );
         // What cannot be answered is not taken.
-        if !c.work.fits(&low, &high, end == End::Right, most)? {
+        if !c
+            .work
+            .fits((&low, &high), end == End::Right, most, BESIDE)?
+        {
             return refuse(TOO_LARGE);
         }
     }

@@ -425,8 +425,24 @@ fn an_answer_that_is_too_large_is_refused_and_nothing_is_taken() {
     for (count, wanted) in [("LLEN l", 150), ("SCARD s", 300), ("ZCARD z", 300)] {
         assert_eq!(client.say(count), Value::Integer(wanted), "{count}");
     }
+    // Of a short name and a long score nothing is lost either.
+    let short: Vec<String> = (0..30_000).map(|i| format!("0.{i}123456789 {i}")).collect();
+    for some in short.chunks(5000) {
+        client.say(&format!("ZADD many {}", some.join(" ")));
+    }
+    let refused = client.say("ZPOPMIN many 30000").text();
+    assert!(
+        refused.starts_with("ERR the answer is too"),
+        "{refused:.80}"
+    );
+    assert_eq!(client.say("ZCARD many"), Value::Integer(30_000));
+    // A few of what is large are none of it.
+    assert_eq!(client.say("HRANDFIELD h 3").items().len(), 3);
+    assert!(matches!(client.say("SPOP s"), Value::Bulk(_)));
+    assert_eq!(client.say("COPY h copied"), Value::Integer(1));
+    assert_eq!(client.say("HLEN copied"), Value::Integer(150));
     // What is stored is no answer.
-    assert_eq!(client.say("SUNIONSTORE t s none"), Value::Integer(300));
+    assert_eq!(client.say("SUNIONSTORE t s none"), Value::Integer(299));
     assert_eq!(client.say("ZRANGESTORE y z 0 -1"), Value::Integer(300));
     // All answers of a transaction are one; what changes something happens.
     client.say("MULTI");

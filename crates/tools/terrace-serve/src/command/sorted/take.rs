@@ -11,6 +11,8 @@ use crate::store::codec::{Head, Kind, score_in, scores};
 
 /// Members that are removed in one step.
 const STEP: usize = 1024;
+/// Bytes beside a member in an answer: those of its score, and how long both are.
+const BESIDE: usize = 64;
 
 /// Removes the members in a part, in steps; tells `f` each of them. How many they were.
 fn remove_part(
@@ -67,7 +69,7 @@ fn take(c: &mut Call, key: &[u8], mut head: Head, highest: bool, most: u64) -> R
     };
     let (low, high) = scores(head.number);
     // What cannot be answered is not taken.
-    if most > STEP as u64 && !c.work.fits(&low, &high, highest, most)? {
+    if most > STEP as u64 && !c.work.fits((&low, &high), highest, most, BESIDE)? {
         return refuse(TOO_LARGE);
     }
     let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));

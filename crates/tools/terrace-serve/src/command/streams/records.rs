@@ -140,7 +140,7 @@ pub fn entries(
 ) -> Run<Vec<(Id, Fields)>> {
     let (low, mut high) = (entry_key(head, from), entry_key(head, to));
     high.push(0);
-    let found = work.range(&low, &high, reverse, most)?;
+    let found = work.gathered(&low, &high, reverse, most)?;
     let entry = |(key, value): (Vec<u8>, Vec<u8>)| (Id::of(&key[9..]), decode_fields(&value));
     Ok(found.into_iter().map(entry).collect())
 }

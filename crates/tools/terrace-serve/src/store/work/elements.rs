@@ -14,6 +14,9 @@ const STEP_BYTES: usize = 256 << 10;
 /// Bytes that are kept for values that nobody keeps.
 const KEPT: usize = 64 << 10;
 
+/// Keys of elements and their values.
+type Elements = Vec<(Vec<u8>, Vec<u8>)>;
+
 impl Work {
     /// The value of an element, into `value`; whether there is one.
     pub fn element_into(&self, key: &[u8], value: &mut Vec<u8>) -> Run<bool> {
@@ -166,11 +169,18 @@ impl Work {
         Ok(keys)
     }
 
-    /// Whether the elements from `low` to below `high`, at most `most`, are no more than one command may gather.
-    pub fn fits(&self, low: &[u8], high: &[u8], reverse: bool, most: u64) -> Run<bool> {
+    /// Whether the elements from `low` to below `high`, at most `most`, each with some bytes `beside` it in an answer,
+    /// are no more than one command may gather.
+    pub fn fits(
+        &self,
+        (low, high): (&[u8], &[u8]),
+        reverse: bool,
+        most: u64,
+        beside: usize,
+    ) -> Run<bool> {
         let (mut left, mut bytes) = (most, 0);
         self.each(low, high, reverse, &mut |key, value| {
-            bytes += key.len() + value.len();
+            bytes += key.len() + value.len() + beside;
             left -= 1;
             match left > 0 && bytes <= self.most {
                 true => ControlFlow::Continue(()),
@@ -181,16 +191,25 @@ impl Work {
     }
 
     /// The elements from `low` to below `high`, at most `most`.
+    pub fn range(&self, low: &[u8], high: &[u8], reverse: bool, most: usize) -> Run<Elements> {
+        self.bounded(low, high, reverse, (most, usize::MAX))
+    }
+
+    /// The same, for an answer.
     ///
     /// # Errors
-    /// More than one command may gather.
-    pub fn range(
+    /// They take more than one command may gather.
+    pub fn gathered(&self, low: &[u8], high: &[u8], reverse: bool, most: usize) -> Run<Elements> {
+        self.bounded(low, high, reverse, (most, self.most))
+    }
+
+    fn bounded(
         &self,
         low: &[u8],
         high: &[u8],
         reverse: bool,
-        most: usize,
-    ) -> Run<Vec<(Vec<u8>, Vec<u8>)>> {
+        (most, most_bytes): (usize, usize),
+    ) -> Run<Elements> {
         let (mut all, mut bytes) = (Vec::new(), 0);
         if most == 0 {
             return Ok(all);
@@ -198,12 +217,12 @@ impl Work {
         self.each(low, high, reverse, &mut |key, value| {
             bytes += key.len() + value.len();
             all.push((key.to_vec(), value.to_vec()));
-            match all.len() < most && bytes <= self.most {
+            match all.len() < most && bytes <= most_bytes {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         })?;
-        match bytes <= self.most || all.len() == 1 {
+        match bytes <= most_bytes {
             true => Ok(all),
             false => refuse(TOO_LARGE),
         }
