@@ -9,7 +9,6 @@ import weakref
 # Loaded by the interpreter already, as `collections.abc` and `threading` are not: importing the package takes
 # milliseconds.
 from _collections_abc import Mapping, MutableMapping
-from _collections import deque
 from _thread import allocate_lock
 from os import fsdecode
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from ._terrace import Map, SnapshotMap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterator
     from datetime import datetime
     from os import PathLike
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     # Who hears how far work has come: what goes on, how much of it is done, how much there is.
     Progress = Callable[[str, int, int], object]
 else:
+    # As above: `collections` is not loaded by the interpreter.
+    from _collections import deque
 
     def overload(function):
         return function

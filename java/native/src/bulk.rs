@@ -120,8 +120,11 @@ pub extern "system" fn window(
             let most = usize::try_from(capacity).unwrap_or(0);
             cursor::window(cursor as u64, most, room)?;
             if room.len() > most {
-                // One record that is longer.
-                return env.new_bytes(room);
+                // One record that is longer. The cursor ends with one that the JVM has no room for: the next one would
+                // follow a gap.
+                return env.new_bytes(room).inspect_err(|_| {
+                    let _ = cursor::close(cursor as u64);
+                });
             }
             env.write_some(into, capacity, room);
             Ok(into)

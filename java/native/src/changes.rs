@@ -61,13 +61,16 @@ pub extern "system" fn begin_with_snapshot(
     })
 }
 
-/// A commit; nothing in it if there is none yet, null if there is none any more.
+/// A commit; nothing in it if there is none yet, null if there is none any more. The reader ends with a commit that
+/// the JVM has no room for: the next one would follow a gap.
 pub extern "system" fn next(env: Env, _: Class, changes: jlong, most_millis: jlong) -> Bytes {
     env.answer(|| {
         let most = Duration::from_millis(said(most_millis).unwrap_or(0));
         let mut commit = Vec::new();
         match changes::next(changes as u64, Some(most), &mut commit)? {
-            Next::Commit => env.new_bytes(&commit),
+            Next::Commit => env.new_bytes(&commit).inspect_err(|_| {
+                let _ = changes::close(changes as u64);
+            }),
             Next::NotYet => env.new_bytes(&[]),
             Next::End => Ok(Bytes::NOTHING),
         }

@@ -38,6 +38,7 @@ public final class Changes extends Handle {
      * @return the commit, or null if there is none any more
      * @throws TerraceException {@code CHANGES_GONE} if the log was given up, {@code CANCELLED} if the thread is interrupted,
      *     {@code CLOSED}; after an interrupt one may go on
+     * @throws OutOfMemoryError if the heap has no room for it, which ends the reader: begin anew at the place of the last commit
      */
     public Commit next() {
         while (!ended) {
@@ -77,7 +78,13 @@ public final class Changes extends Handle {
             ended = true;
             return null;
         }
-        return commit.length == 0 ? null : new Commit(commit);
+        try {
+            return commit.length == 0 ? null : new Commit(commit);
+        } catch (OutOfMemoryError e) {
+            // As the native side does: the next one would follow a gap.
+            Native.release(handle, Native.CHANGES);
+            throw e;
+        }
     }
 
     /**

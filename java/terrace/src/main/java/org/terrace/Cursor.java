@@ -36,6 +36,7 @@ public final class Cursor extends Handle {
      *
      * @return whether there is one
      * @throws TerraceException {@code CLOSED}, {@code IO}, {@code CORRUPT}; {@code CONFLICT} in a transaction
+     * @throws OutOfMemoryError if the heap has no room for a long record, which ends the cursor
      */
     public boolean next() {
         if (left == 0 && !fill()) {

@@ -1,5 +1,6 @@
 package org.terrace;
 
+import java.lang.ref.Reference;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -226,6 +227,7 @@ public final class Database extends Handle {
             throw TerraceException.invalid("the batch belongs to another database; make it with the one that writes it");
         }
         Native.write(handle, batch.maps, batch.mapCount, batch.bytes, batch.length, Durability.number(durability));
+        Reference.reachabilityFence(batch);
     }
 
     /**

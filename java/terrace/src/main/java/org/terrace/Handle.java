@@ -4,7 +4,8 @@ import java.lang.ref.Cleaner;
 
 /** A number that the native side knows. Who forgets to close one is warned, and it is closed with its database. */
 abstract class Handle implements AutoCloseable {
-    private static final Cleaner CLEANER = Cleaner.create();
+    /** One thread for all that is given back when it is lost. */
+    static final Cleaner CLEANER = Cleaner.create();
 
     final long handle;
     private final Watch watch;

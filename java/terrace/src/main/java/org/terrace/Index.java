@@ -1,13 +1,17 @@
 package org.terrace;
 
+import java.lang.ref.Reference;
+
 /** An index of a table. Its cursors answer primary keys with rows. Any number of threads may use it. */
 public final class Index {
     private final String name;
-    private final long handle;
+    final long handle;
 
     Index(String name, long handle) {
         this.name = name;
         this.handle = handle;
+        // As that of Records.
+        Handle.CLEANER.register(this, () -> Native.release(handle, Native.INDEX));
     }
 
     /**
@@ -62,6 +66,8 @@ public final class Index {
     }
 
     private Cursor cursor(byte[] from, byte[] to, boolean toIncluded, boolean descending) {
-        return new Cursor(Native.indexRange(handle, from, to, Records.flags(from, false, to, toIncluded, descending)));
+        long cursor = Native.indexRange(handle, from, to, Records.flags(from, false, to, toIncluded, descending));
+        Reference.reachabilityFence(this);
+        return new Cursor(cursor);
     }
 }

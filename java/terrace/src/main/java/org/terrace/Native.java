@@ -45,6 +45,8 @@ final class Native {
     static final int CURSOR = 0;
     static final int SNAPSHOT = 1;
     static final int LOADER = 2;
+    static final int STRUCTURE = 3;
+    static final int INDEX = 4;
     static final int CHANGES = 5;
 
     /** Gives back a handle. Twice is nothing. */

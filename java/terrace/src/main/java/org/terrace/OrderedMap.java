@@ -2,6 +2,7 @@ package org.terrace;
 
 import java.util.AbstractMap;
 import java.util.AbstractSet;
+import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
@@ -184,7 +185,8 @@ final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableM
     @Override
     public void clear() {
         int flags = Records.flags(low, !lowIncluded, high, highIncluded, false);
-        Native.removeRange(writable().handle, low, high, flags, Durability.number(null));
+        Structure structure = writable();
+        structure.kept(Native.removeRange(structure.handle, low, high, flags, Durability.number(null)));
     }
 
     @Override
@@ -228,23 +230,41 @@ final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableM
         };
     }
 
-    /** Closes its cursor at the end; who stops before leaves that to the database. */
+    /** Reads some records ahead, and holds nothing between: nobody closes an iterator that is left early. */
     private final class Entries implements Iterator<Map.Entry<byte[], byte[]>> {
-        private final Cursor cursor = cursor(null, true, null, true, descending);
-        private boolean looked;
-        private boolean there;
+        /** Bytes that are read ahead, at first and at most. */
+        private static final int FIRST = 4 << 10;
+        private static final int MOST = 1 << 20;
+
+        private final ArrayDeque<Map.Entry<byte[], byte[]>> ahead = new ArrayDeque<>();
+        private long most = FIRST;
+        private boolean ended;
+        /** The last one that was read, and that was given out. */
+        private byte[] read;
         private byte[] last;
 
         @Override
         public boolean hasNext() {
-            if (!looked) {
-                there = cursor.next();
-                looked = true;
-                if (!there) {
-                    cursor.close();
+            if (ahead.isEmpty() && !ended) {
+                readAhead();
+            }
+            return !ahead.isEmpty();
+        }
+
+        private void readAhead() {
+            boolean first = read == null;
+            try (Cursor cursor = descending ? cursor(null, true, read, first, true) : cursor(read, first, null, true, false)) {
+                for (long bytes = 0; bytes < most && !ended;) {
+                    ended = !cursor.next();
+                    if (!ended) {
+                        Through entry = new Through(cursor.key(), cursor.value());
+                        read = entry.getKey();
+                        bytes += read.length + entry.getValue().length + Window.HEADER;
+                        ahead.add(entry);
+                    }
                 }
             }
-            return there;
+            most = Math.min(most * 4, MOST);
         }
 
         @Override
@@ -252,9 +272,9 @@ final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableM
             if (!hasNext()) {
                 throw new NoSuchElementException();
             }
-            looked = false;
-            last = cursor.key();
-            return new Through(last, cursor.value());
+            Map.Entry<byte[], byte[]> entry = ahead.remove();
+            last = entry.getKey();
+            return entry;
         }
 
         @Override
@@ -454,6 +474,16 @@ final class OrderedMap extends AbstractMap<byte[], byte[]> implements NavigableM
     }
 
     // Arrays are not equal by what is in them, so maps of arrays are compared record by record.
+
+    @Override
+    public boolean containsValue(Object value) {
+        for (Map.Entry<byte[], byte[]> entry : entrySet()) {
+            if (Arrays.equals(entry.getValue(), (byte[]) value)) {
+                return true;
+            }
+        }
+        return false;
+    }
 
     @Override
     public boolean equals(Object other) {

@@ -25,7 +25,8 @@ interface OrderedStructure extends OrderedRecords {
      */
     default long removeRange(byte[] from, byte[] to, Durability durability) {
         int flags = Records.flags(from, false, to, false, false);
-        return Native.removeRange(records().handle, from, to, flags, Durability.number(durability));
+        Records records = records();
+        return records.kept(Native.removeRange(records.handle, from, to, flags, Durability.number(durability)));
     }
 
     /**

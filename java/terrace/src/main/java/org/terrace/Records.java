@@ -1,5 +1,6 @@
 package org.terrace;
 
+import java.lang.ref.Reference;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
@@ -15,6 +16,29 @@ public abstract class Records {
 
     Records(long handle) {
         this.handle = handle;
+        // Nobody closes a structure: its handle is given back when no object has it any more.
+        Handle.CLEANER.register(this, () -> Native.release(handle, Native.STRUCTURE));
+    }
+
+    // What a call answers goes through these: an object that is in a call is not lost before its end.
+
+    final void kept() {
+        Reference.reachabilityFence(this);
+    }
+
+    final byte[] kept(byte[] answer) {
+        Reference.reachabilityFence(this);
+        return answer;
+    }
+
+    final long kept(long answer) {
+        Reference.reachabilityFence(this);
+        return answer;
+    }
+
+    final boolean kept(boolean answer) {
+        Reference.reachabilityFence(this);
+        return answer;
     }
 
     /**
@@ -23,7 +47,7 @@ public abstract class Records {
      * @return the name
      */
     public String name() {
-        return Utf8.text(Native.name(handle));
+        return Utf8.text(kept(Native.name(handle)));
     }
 
     /**
@@ -32,7 +56,7 @@ public abstract class Records {
      * @return the kind
      */
     public Kind kind() {
-        return Kind.of(Native.kind(handle));
+        return Kind.of((int) kept(Native.kind(handle)));
     }
 
     /**
@@ -43,7 +67,7 @@ public abstract class Records {
      * @throws TerraceException {@code KEY_TOO_LONG}, {@code IO}, {@code CORRUPT}, {@code CLOSED}
      */
     public byte[] get(byte[] key) {
-        return Native.get(handle, key, key.length);
+        return kept(Native.get(handle, key, key.length));
     }
 
     /**
@@ -54,7 +78,7 @@ public abstract class Records {
      * @return the length of the value, or -1 if there is none
      */
     public int get(byte[] key, byte[] into) {
-        return Native.getInto(handle, key, key.length, into, into.length);
+        return (int) kept(Native.getInto(handle, key, key.length, into, into.length));
     }
 
     /**
@@ -65,7 +89,9 @@ public abstract class Records {
      */
     public List<byte[]> getAll(List<byte[]> keys) {
         Window window = Window.keys(keys);
-        return Arrays.asList(Native.getAll(handle, window.bytes, window.length));
+        List<byte[]> values = Arrays.asList(Native.getAll(handle, window.bytes, window.length));
+        kept();
+        return values;
     }
 
     /**
@@ -75,7 +101,7 @@ public abstract class Records {
      * @return whether
      */
     public boolean containsKey(byte[] key) {
-        return Native.contains(handle, key, key.length);
+        return kept(Native.contains(handle, key, key.length));
     }
 
     /**
@@ -85,7 +111,7 @@ public abstract class Records {
      * @return the instant, {@link Instant#MAX} for ever, or null if there is no record
      */
     public Instant expires(byte[] key) {
-        long time = Native.expires(handle, key);
+        long time = kept(Native.expires(handle, key));
         return time == -2 ? null : time == -1 ? Instant.MAX : Instant.ofEpochMilli(time);
     }
 
@@ -108,7 +134,7 @@ public abstract class Records {
      * @return whether
      */
     public boolean isEmpty() {
-        return Native.isEmpty(handle);
+        return kept(Native.isEmpty(handle));
     }
 
     /**
@@ -117,7 +143,7 @@ public abstract class Records {
      * @return an estimate
      */
     public long estimatedSize() {
-        return Native.estimate(handle);
+        return kept(Native.estimate(handle));
     }
 
     /**
@@ -130,7 +156,7 @@ public abstract class Records {
     }
 
     Cursor range(byte[] from, boolean fromExcluded, byte[] to, boolean toIncluded, boolean descending) {
-        return new Cursor(Native.range(handle, from, to, flags(from, fromExcluded, to, toIncluded, descending)));
+        return new Cursor(kept(Native.range(handle, from, to, flags(from, fromExcluded, to, toIncluded, descending))));
     }
 
     static int flags(byte[] from, boolean fromExcluded, byte[] to, boolean toIncluded, boolean descending) {

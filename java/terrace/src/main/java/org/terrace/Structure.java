@@ -45,6 +45,7 @@ public abstract class Structure extends Records {
      */
     public void put(byte[] key, byte[] value, Durability durability) {
         Native.put(handle, key, key.length, value, value.length, Durability.number(durability));
+        kept();
     }
 
     /**
@@ -64,6 +65,7 @@ public abstract class Structure extends Records {
      */
     public void delete(byte[] key, Durability durability) {
         Native.delete(handle, key, key.length, Durability.number(durability));
+        kept();
     }
 
     /**
@@ -86,7 +88,7 @@ public abstract class Structure extends Records {
      * @return whether it was made
      */
     public boolean insert(byte[] key, byte[] value, Durability durability) {
-        return Native.insert(handle, key, key.length, value, value.length, Durability.number(durability));
+        return kept(Native.insert(handle, key, key.length, value, value.length, Durability.number(durability)));
     }
 
     /**
@@ -107,7 +109,7 @@ public abstract class Structure extends Records {
      * @return the value that it had, or null if there was none
      */
     public byte[] remove(byte[] key, Durability durability) {
-        return Native.remove(handle, key, key.length, Durability.number(durability));
+        return kept(Native.remove(handle, key, key.length, Durability.number(durability)));
     }
 
     /**
@@ -131,7 +133,8 @@ public abstract class Structure extends Records {
      * @return whether anything was changed
      */
     public boolean merge(byte[] key, Merge merge, Durability durability) {
-        return Native.merge(handle, key, key.length, merge.what, merge.number, merge.one, merge.two, Durability.number(durability));
+        int durable = Durability.number(durability);
+        return kept(Native.merge(handle, key, key.length, merge.what, merge.number, merge.one, merge.two, durable));
     }
 
     /**
@@ -178,6 +181,7 @@ public abstract class Structure extends Records {
      */
     public void putFor(byte[] key, byte[] value, Duration duration) {
         Native.putFor(handle, key, value, millis(duration));
+        kept();
     }
 
     /**
@@ -190,6 +194,7 @@ public abstract class Structure extends Records {
      */
     public void putUntil(byte[] key, byte[] value, Instant time) {
         Native.putUntil(handle, key, value, millis(time), Durability.number(null));
+        kept();
     }
 
     /**
@@ -201,7 +206,7 @@ public abstract class Structure extends Records {
      * @throws TerraceException {@code INVALID} where records do not expire
      */
     public boolean expireIn(byte[] key, Duration duration) {
-        return Native.expireIn(handle, key, duration == null ? -1 : millis(duration));
+        return kept(Native.expireIn(handle, key, duration == null ? -1 : millis(duration)));
     }
 
     /**
@@ -213,7 +218,7 @@ public abstract class Structure extends Records {
      * @throws TerraceException {@code INVALID} where records do not expire
      */
     public boolean expireAt(byte[] key, Instant time) {
-        return Native.expireAt(handle, key, millis(time));
+        return kept(Native.expireAt(handle, key, millis(time)));
     }
 
     /**
@@ -222,6 +227,6 @@ public abstract class Structure extends Records {
      * @return a loader, which has to be finished or closed
      */
     public Loader loader() {
-        return new Loader(Native.loader(handle));
+        return new Loader(kept(Native.loader(handle)));
     }
 }

@@ -20,7 +20,7 @@ public final class Table extends Structure implements OrderedStructure {
      * @return by name what each is of, as {@link #createIndex} takes it
      */
     public Map<String, String> indexes() {
-        return indexes(Native.indexes(handle));
+        return indexes(kept(Native.indexes(handle)));
     }
 
     static Map<String, String> indexes(byte[] lines) {
@@ -40,7 +40,7 @@ public final class Table extends Structure implements OrderedStructure {
      * @throws TerraceException {@code NO_SUCH_STRUCTURE}
      */
     public Index index(String name) {
-        return new Index(name, Native.index(handle, Utf8.of(name)));
+        return new Index(name, kept(Native.index(handle, Utf8.of(name))));
     }
 
     /**
@@ -52,6 +52,7 @@ public final class Table extends Structure implements OrderedStructure {
      */
     public void createIndex(String name, String source) {
         Native.createIndex(handle, Utf8.of(name + "=" + source));
+        kept();
     }
 
     /**
@@ -61,5 +62,6 @@ public final class Table extends Structure implements OrderedStructure {
      */
     public void dropIndex(String name) {
         Native.dropIndex(handle, Utf8.of(name));
+        kept();
     }
 }

@@ -21,7 +21,7 @@ public final class Transaction {
      *     and is run again
      */
     public byte[] get(Structure structure, byte[] key) {
-        return Native.transactionGet(handle, structure.handle, key, key.length);
+        return structure.kept(Native.transactionGet(handle, structure.handle, key, key.length));
     }
 
     /**
@@ -33,6 +33,7 @@ public final class Transaction {
      */
     public void put(Structure structure, byte[] key, byte[] value) {
         Native.transactionPut(handle, structure.handle, key, key.length, value, value.length);
+        structure.kept();
     }
 
     /**
@@ -43,6 +44,7 @@ public final class Transaction {
      */
     public void delete(Structure structure, byte[] key) {
         Native.transactionDelete(handle, structure.handle, key, key.length);
+        structure.kept();
     }
 
     /**
@@ -80,11 +82,11 @@ public final class Transaction {
      */
     public Cursor indexRange(Table table, String index, byte[] from, byte[] to) {
         int flags = Records.flags(from, false, to, false, false);
-        return new Cursor(Native.transactionIndexRange(handle, table.handle, Utf8.of(index), from, to, flags));
+        return new Cursor(table.kept(Native.transactionIndexRange(handle, table.handle, Utf8.of(index), from, to, flags)));
     }
 
     private Cursor cursor(Structure structure, byte[] from, byte[] to, boolean descending) {
         int flags = Records.flags(from, false, to, false, descending);
-        return new Cursor(Native.transactionRange(handle, structure.handle, from, to, flags));
+        return new Cursor(structure.kept(Native.transactionRange(handle, structure.handle, from, to, flags)));
     }
 }

@@ -19,6 +19,8 @@ public final class WriteBatch implements AutoCloseable {
     int length;
     long[] maps = new long[4];
     int mapCount;
+    /** What the maps belong to: who fills a batch may forget them before it is written. */
+    private Structure[] structures = new Structure[4];
     private int count;
     private int last;
 
@@ -100,6 +102,7 @@ public final class WriteBatch implements AutoCloseable {
     public void clear() {
         length = 4;
         count = 0;
+        Arrays.fill(structures, 0, mapCount, null);
         mapCount = 0;
         last = -1;
         if (bytes.length > 1 << 20) {
@@ -117,7 +120,7 @@ public final class WriteBatch implements AutoCloseable {
             bytes = Arrays.copyOf(bytes, (int) Math.min(Integer.MAX_VALUE - 8, Math.max(bytes.length * 2L, needed)));
         }
         bytes[length] = (byte) what;
-        Window.setInt(bytes, length + 1, map(structure.handle));
+        Window.setInt(bytes, length + 1, map(structure));
         length += 5;
     }
 
@@ -125,7 +128,8 @@ public final class WriteBatch implements AutoCloseable {
         Window.setInt(bytes, 0, ++count);
     }
 
-    private int map(long handle) {
+    private int map(Structure structure) {
+        long handle = structure.handle;
         if (last >= 0 && maps[last] == handle) {
             return last;
         }
@@ -136,8 +140,10 @@ public final class WriteBatch implements AutoCloseable {
         }
         if (mapCount == maps.length) {
             maps = Arrays.copyOf(maps, mapCount * 2);
+            structures = Arrays.copyOf(structures, mapCount * 2);
         }
         maps[mapCount] = handle;
+        structures[mapCount] = structure;
         return last = mapCount++;
     }
 

@@ -11,14 +11,19 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 
 /** A process that is killed loses nothing that it was told is written, and half of no batch. */
 class CrashTest {
-    /** Starts this class in another JVM. */
+    /** Starts a class in another JVM. */
     static Process start(Class<?> main, String... arguments) throws Exception {
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx64m",
-            "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"), "-cp", System.getProperty("java.class.path"), main.getName()));
+        return startWith("64m", main, arguments);
+    }
+
+    private static Process startWith(String heap, Class<?> main, String... arguments) throws Exception {
+        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            "-Xmx" + heap, "-Djava.io.tmpdir=" + System.getProperty("java.io.tmpdir"), "-cp", System.getProperty("java.class.path"), main.getName()));
         command.addAll(List.of(arguments));
         return new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     }
@@ -36,6 +41,53 @@ class CrashTest {
             }
             System.out.println(i);
             System.out.flush();
+        }
+    }
+
+    /** Reads what its heap has no room for. */
+    static final class Small {
+        public static void main(String[] arguments) {
+            try (Database db = Terrace.open(Path.of(arguments[0]), LARGE);
+                    Changes changes = db.changes(ChangesOptions.defaults().from(arguments[1]));
+                    Cursor cursor = db.tree("tree").all()) {
+                for (int i = 0; i < 2; i++) {
+                    said(() -> changes.next().changes().size());
+                    said(cursor::next);
+                }
+            }
+        }
+
+        private static void said(Supplier<Object> read) {
+            try {
+                System.out.println(read.get());
+            } catch (OutOfMemoryError e) {
+                System.out.println("full");
+            } catch (TerraceException e) {
+                System.out.println(e.kind());
+            }
+        }
+    }
+
+    private static final Options LARGE = Options.memory("256MiB").keepChanges(128 << 20);
+
+    @Test
+    void whatTheHeapHasNoRoomForEndsWhoReads() throws Exception {
+        for (int megabytes : new int[] {20, 40}) {
+            try (Folder folder = new Folder()) {
+                String place;
+                try (Database db = Terrace.open(folder.db(), LARGE); Changes changes = db.changes()) {
+                    Tree tree = db.tree("tree");
+                    place = changes.next().place();
+                    tree.put(b("a"), new byte[megabytes << 20]);
+                    tree.put(b("b"), b("1"));
+                }
+                // Behind a gap nobody goes on: neither where the array was not made, nor where it was not taken apart.
+                Process child = startWith("32m", Small.class, folder.db().toString(), place);
+                String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.US_ASCII);
+                assertEquals(0, child.waitFor());
+                assertEquals(megabytes == 20 ? "full,true,CLOSED,true," : "full,full,CLOSED,CLOSED,",
+                    said.replaceAll("\\s+", ","));
+            }
         }
     }
 

@@ -11,8 +11,12 @@ import static org.terrace.Folder.s;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Set;
+import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -79,6 +83,73 @@ class StructuresTest {
         assertEquals("1", s(db.tree("oak").get(b("a"))));
         db.drop("oak");
         assertFalse(db.structures().containsKey("oak"));
+    }
+
+    private static void isGivenBack(LongSupplier lost) throws InterruptedException {
+        Set<Integer> places = new HashSet<>();
+        // The half of a handle that says where it is names another one as soon as the collector was there.
+        for (int i = 0; places.add((int) lost.getAsLong()); i++) {
+            assertTrue(i < 1000, "no handle is given back");
+            if (i % 10 == 9) {
+                System.gc();
+                Thread.sleep(1);
+            }
+        }
+    }
+
+    @Test
+    void whatIsLostIsGivenBack() throws Exception {
+        Table table = db.table("table", Map.of("index", "bytes:0..1"));
+        table.put(b("a"), b("1"));
+        WriteBatch batch = db.batch().put(db.tree("tree"), b("a"), b("1"));
+        try (Snapshot snapshot = db.snapshot()) {
+            isGivenBack(() -> db.tree("tree").handle);
+            isGivenBack(() -> table.index("index").handle);
+            isGivenBack(() -> snapshot.structure("table").handle);
+        }
+        // What is in a batch is not lost.
+        db.write(batch);
+        assertEquals("1", s(db.tree("tree").get(b("a"))));
+        assertEquals(List.of("a=1"), all(table.index("index").get(b("1"))));
+    }
+
+    @Test
+    void mapsAreReadInPiecesAndHoldNothingBetween() {
+        Tree tree = db.tree("tree");
+        NavigableMap<byte[], byte[]> map = tree.asMap();
+        for (int i = 0; i < 3000; i++) {
+            tree.put(b(String.format("%04d", i)), b("v" + i));
+        }
+        boolean same = false;
+        for (int i = 0; i < 100 && !same; i++) {
+            Cursor before = tree.all();
+            before.close();
+            var left = map.entrySet().iterator();
+            assertEquals("v0", s(left.next().getValue()));
+            // The place of a handle is free again, unless the collector came between.
+            try (Cursor behind = tree.all()) {
+                same = (int) behind.handle == (int) before.handle;
+            }
+            assertEquals("v1", s(left.next().getValue()));
+        }
+        assertTrue(same, "an iterator that is left keeps a cursor");
+        int at = 0;
+        for (byte[] key : map.keySet()) {
+            assertEquals(String.format("%04d", at++), s(key));
+        }
+        for (byte[] value : map.descendingMap().values()) {
+            assertEquals("v" + --at, s(value));
+        }
+        assertEquals(0, at);
+        assertTrue(map.containsValue(b("v2999")) && map.values().contains(b("v0")));
+        assertFalse(map.containsValue(b("v3000")) || map.containsValue(null));
+        var odd = map.headMap(b("1000")).entrySet().iterator();
+        while (odd.hasNext()) {
+            if (Integer.parseInt(s(odd.next().getKey())) % 2 == 1) {
+                odd.remove();
+            }
+        }
+        assertEquals(2500, map.size());
     }
 
     @Test

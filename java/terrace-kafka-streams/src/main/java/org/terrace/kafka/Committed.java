@@ -19,13 +19,15 @@ final class Committed {
     /** Streams' own word for an offset that is not known: restore from the beginning. */
     static final long UNKNOWN = -4;
 
-    private static final int VERSION = 1;
+    private static final int VERSION = 2;
     private static final int TOOK = 1;
     private static final int DIRTY = 2;
 
     /** Random; the store's folder has the same one. */
     final long token;
     final long token2;
+    /** How keys and values lie: see {@link Store#layout()}. */
+    final String layout;
     /** Whether the store has taken a record since it was made. */
     final boolean took;
     /** Whether there is data of after the offsets that may not have been committed by Streams. */
@@ -35,10 +37,11 @@ final class Committed {
     final Map<TopicPartition, Long> offsets;
     final Map<String, Map<Integer, Long>> position;
 
-    Committed(long token, long token2, boolean took, boolean dirty, long streamTime, Map<TopicPartition, Long> offsets,
-            Map<String, Map<Integer, Long>> position) {
+    Committed(long token, long token2, String layout, boolean took, boolean dirty, long streamTime,
+            Map<TopicPartition, Long> offsets, Map<String, Map<Integer, Long>> position) {
         this.token = token;
         this.token2 = token2;
+        this.layout = layout;
         this.took = took;
         this.dirty = dirty;
         this.streamTime = streamTime;
@@ -60,6 +63,7 @@ final class Committed {
             out.writeByte(VERSION);
             out.writeLong(token);
             out.writeLong(token2);
+            out.writeUTF(layout);
             out.writeByte((took ? TOOK : 0) | (dirty ? DIRTY : 0));
             out.writeLong(streamTime);
             out.writeInt(offsets.size());
@@ -91,6 +95,7 @@ final class Committed {
             }
             long token = in.readLong();
             long token2 = in.readLong();
+            String layout = in.readUTF();
             int flags = in.readByte();
             long streamTime = in.readLong();
             Map<TopicPartition, Long> offsets = new HashMap<>();
@@ -105,7 +110,7 @@ final class Committed {
                     partitions.put(in.readInt(), in.readLong());
                 }
             }
-            return new Committed(token, token2, (flags & TOOK) != 0, (flags & DIRTY) != 0, streamTime, offsets, position);
+            return new Committed(token, token2, layout, (flags & TOOK) != 0, (flags & DIRTY) != 0, streamTime, offsets, position);
         } catch (IOException e) {
             return null;
         }

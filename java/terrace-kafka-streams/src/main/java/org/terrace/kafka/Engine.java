@@ -58,16 +58,21 @@ final class Engine {
         this.folder = folder;
         this.linger = settings.linger();
         this.memory = settings.memory();
+        Database opened = null;
         try {
             Files.createDirectories(folder);
-            this.db = Terrace.open(folder, settings.options());
+            opened = Terrace.open(folder, settings.options());
+            this.db = opened;
+            this.stores = opened.hash(STORES);
         } catch (IOException e) {
             throw new ProcessorStateException("making " + folder + " for Terrace", e);
         } catch (TerraceException e) {
+            if (opened != null) {
+                closed(opened, folder);
+            }
             throw new ProcessorStateException("opening the database of Terrace in " + folder
                 + " (state.dir, or " + Settings.MEMORY + " for its memory): " + e.getMessage(), e);
         }
-        this.stores = db.hash(STORES);
         this.identity = identity(folder);
         this.sweeping = timer().scheduleWithFixedDelay(this::sweep, SWEEP_MINUTES, SWEEP_MINUTES, TimeUnit.MINUTES);
     }
@@ -105,9 +110,13 @@ final class Engine {
 
     /** The folder of the application that a store belongs to. */
     static Path application(Path stateDir) {
-        String last = String.valueOf(stateDir.getFileName());
-        boolean ofTask = last.matches("\\d+_\\d+(__.*)?") || last.equals("global");
+        boolean ofTask = isTask(String.valueOf(stateDir.getFileName()));
         return ofTask && stateDir.getParent() != null ? stateDir.getParent() : stateDir;
+    }
+
+    /** Whether Streams names folders of tasks so. */
+    private static boolean isTask(String name) {
+        return name.matches("\\d+_\\d+(__.*)?") || name.equals("global");
     }
 
     /** The engine for a store, which {@link #release releases} it. */
@@ -185,15 +194,19 @@ final class Engine {
     private void close() {
         sweeping.cancel(false);
         boolean there = isThere();
+        if (there) {
+            trySweepNames();
+        }
+        closed(db, there ? folder : null);
+    }
+
+    /** What was committed is in the log; and of a folder that is gone, null, nobody wants anything. */
+    private static void closed(Database db, Path folder) {
         try {
-            if (there) {
-                sweepNames();
-            }
             db.close();
-        } catch (TerraceException e) {
-            // What was committed is in the log; and of a folder that is gone nobody wants anything.
-            if (there) {
-                LOG.warn("closing the database of Terrace in {}: {}", folder, e.getMessage());
+        } catch (RuntimeException e) {
+            if (folder != null) {
+                LOG.warn("closing the database of Terrace in {}", folder, e);
             }
         }
     }
@@ -207,14 +220,18 @@ final class Engine {
 
     private void sweep() {
         synchronized (Engine.class) {
-            if (OPEN.get(folder) != this || !isThere()) {
-                return;
+            if (OPEN.get(folder) == this && isThere()) {
+                trySweepNames();
             }
-            try {
-                sweepNames();
-            } catch (TerraceException e) {
-                LOG.warn("looking for stores that are gone in {}: {}", folder, e.getMessage());
-            }
+        }
+    }
+
+    /** Whoever closes has to go on, and the timer ends what throws. */
+    private void trySweepNames() {
+        try {
+            sweepNames();
+        } catch (RuntimeException e) {
+            LOG.warn("looking for stores that are gone in {}", folder, e);
         }
     }
 
@@ -225,9 +242,12 @@ final class Engine {
             if (task < 0) {
                 continue;
             }
-            int segment = structure.indexOf('@');
+            int segment = structure.indexOf('@', task);
             String name = segment < 0 ? structure : structure.substring(0, segment);
-            Path ref = folderOf(application.resolve(name.substring(0, task)), name.substring(task + 1)).resolve(Ref.FILE);
+            String taskName = name.substring(0, task);
+            // As `application` has it: a folder that is none of a task is its own application.
+            Path taskFolder = isTask(taskName) ? application.resolve(taskName) : application;
+            Path ref = folderOf(taskFolder, name.substring(task + 1)).resolve(Ref.FILE);
             if (!names.contains(name) && !Files.exists(ref)) {
                 db.drop(structure);
                 stores.delete(name.getBytes(java.nio.charset.StandardCharsets.UTF_8));

@@ -46,6 +46,11 @@ class KeyValueRecords extends Store implements KeyValueStore<Bytes, byte[]> {
     }
 
     @Override
+    String layout() {
+        return "records by key";
+    }
+
+    @Override
     void openParts(String prefix) {
         boolean there = engine.db.structures().containsKey(prefix);
         part = new Part(prefix, there ? engine.db.tree(prefix) : null);

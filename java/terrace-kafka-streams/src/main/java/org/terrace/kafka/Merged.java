@@ -21,7 +21,12 @@ final class Merged implements AutoCloseable {
         this.cursor = cursor;
         this.reverse = reverse;
         stage();
-        step();
+        try {
+            step();
+        } catch (RuntimeException e) {
+            close();
+            throw e;
+        }
     }
 
     private void stage() {

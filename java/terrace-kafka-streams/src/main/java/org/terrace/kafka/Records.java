@@ -21,7 +21,7 @@ final class Records<K, V> implements KeyValueIterator<K, V> {
     private final Shape<K, V> shape;
     private Merged merged;
     private KeyValue<K, V> next;
-    private volatile boolean closed;
+    private boolean closed;
 
     Records(Store store, Iterable<Part> parts, Function<Part, Merged> range, Shape<K, V> shape) {
         this.store = store;
@@ -36,6 +36,11 @@ final class Records<K, V> implements KeyValueIterator<K, V> {
             throw store.failed("reading", e);
         }
         store.opened(this);
+        // Who closes the store has either found this one or was before it.
+        if (!store.isOpen()) {
+            close();
+            store.check();
+        }
     }
 
     static <K, V> KeyValueIterator<K, V> none() {
@@ -60,16 +65,18 @@ final class Records<K, V> implements KeyValueIterator<K, V> {
         };
     }
 
-    private void look() {
+    /** Not while another thread closes the store, and this with it. */
+    private synchronized void look() {
+        if (closed) {
+            throw new InvalidStateStoreException("an iterator of the store " + store.name() + " is closed, or its store is");
+        }
         while (next == null) {
-            if (merged == null) {
-                if (!parts.hasNext()) {
-                    return;
-                }
-                merged = range.apply(parts.next());
+            if (merged == null && !parts.hasNext()) {
+                return;
             }
             KeyValue<Bytes, byte[]> record;
             try {
+                merged = merged == null ? range.apply(parts.next()) : merged;
                 record = merged.peek() == null ? null : merged.next();
             } catch (TerraceException e) {
                 if (e.kind() != TerraceException.Kind.NO_SUCH_STRUCTURE) {
@@ -78,20 +85,17 @@ final class Records<K, V> implements KeyValueIterator<K, V> {
                 // The segment has expired meanwhile.
                 record = null;
             }
-            if (record == null) {
+            if (record != null) {
+                next = shape.of(record.key, record.value);
+            } else if (merged != null) {
                 merged.close();
                 merged = null;
-            } else {
-                next = shape.of(record.key, record.value);
             }
         }
     }
 
     @Override
     public boolean hasNext() {
-        if (closed) {
-            throw new InvalidStateStoreException("an iterator of the store " + store.name() + " is closed, or its store is");
-        }
         try {
             look();
         } catch (TerraceException e) {
@@ -119,7 +123,7 @@ final class Records<K, V> implements KeyValueIterator<K, V> {
     }
 
     @Override
-    public void close() {
+    public synchronized void close() {
         closed = true;
         store.ended(this);
         if (merged != null) {

@@ -15,11 +15,19 @@ final class Segments {
     /** As Streams has it: half of what is kept, a minute at least. */
     private static final long LEAST_INTERVAL = 60_000;
 
+    /** Commits without the question for what has closed behind which it is not waited for: Streams asks about each second. */
+    private static final int ASKS_WITHIN = 1000;
+    /** Nobody asks. */
+    private static final long NOBODY = Long.MAX_VALUE;
+
     private final long retention;
     private final long interval;
     private final boolean atClose;
     private final NavigableMap<Long, Part> parts = new ConcurrentSkipListMap<>();
     private volatile long streamTime = -1;
+    /** Up to when somebody who asks for what has closed has asked: what is later is not dropped before. */
+    private volatile long told = NOBODY;
+    private int unasked;
     private String prefix;
 
     Segments(long retention, boolean atClose) {
@@ -32,9 +40,15 @@ final class Segments {
         return Math.max(retention / 2, LEAST_INTERVAL);
     }
 
+    /** What of it {@link Store#layout} has to say. */
+    String layout() {
+        return "in segments of " + interval + " ms";
+    }
+
     void open(Database db, String prefix) {
         this.prefix = prefix;
         parts.clear();
+        told = NOBODY;
         for (String structure : db.structures().keySet()) {
             if (structure.startsWith(prefix + "@")) {
                 parts.put(Long.parseLong(structure.substring(prefix.length() + 1)), new Part(structure, db.tree(structure)));
@@ -80,6 +94,12 @@ final class Segments {
         return (id + 1) * interval - 1;
     }
 
+    /** Somebody tells what has closed, and asks now for all up to this time. */
+    void told(long upTo) {
+        told = upTo;
+        unasked = 0;
+    }
+
     Collection<Part> all() {
         return parts.values();
     }
@@ -102,7 +122,11 @@ final class Segments {
 
     /** Behind a commit. */
     void expire(Database db) {
-        NavigableMap<Long, Part> gone = parts.headMap(segment(streamTime - retention), false);
+        if (told != NOBODY && ++unasked > ASKS_WITHIN) {
+            told = NOBODY;
+        }
+        long end = Math.min(streamTime - retention, told == NOBODY ? NOBODY : told + 1);
+        NavigableMap<Long, Part> gone = parts.headMap(segment(end), false);
         for (Part part : new ArrayList<>(gone.values())) {
             parts.values().remove(part);
             if (part.isMade()) {

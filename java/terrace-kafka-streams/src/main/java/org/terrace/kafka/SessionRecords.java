@@ -50,6 +50,11 @@ class SessionRecords extends Store implements SessionStore<Bytes, byte[]> {
     }
 
     @Override
+    String layout() {
+        return "sessions " + segments.layout();
+    }
+
+    @Override
     void openParts(String prefix) {
         segments.open(engine.db, prefix);
     }
@@ -160,6 +165,7 @@ class SessionRecords extends Store implements SessionStore<Bytes, byte[]> {
     public KeyValueIterator<Windowed<Bytes>, byte[]> findSessions(long leastEnd, long mostEnd) {
         // What has closed is asked for when it is forgotten already.
         check();
+        segments.told(mostEnd);
         return new Records<>(this, segments.parts(leastEnd, mostEnd, false), part -> part.range(null, null, false, false),
             (stored, value) -> {
                 byte[] bytes = stored.get();

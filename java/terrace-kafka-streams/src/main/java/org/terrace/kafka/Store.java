@@ -24,6 +24,8 @@ import org.apache.kafka.streams.query.PositionBound;
 import org.apache.kafka.streams.query.Query;
 import org.apache.kafka.streams.query.QueryConfig;
 import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.state.HeadersBytesStore;
+import org.apache.kafka.streams.state.TimestampedBytesStore;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.terrace.Durability;
@@ -55,7 +57,7 @@ abstract class Store implements StateStore {
     /** Whether it has taken a record since it was opened. */
     private boolean tookNow;
     private boolean dirty;
-    private final Position position = Position.emptyPosition();
+    private volatile Position position = Position.emptyPosition();
     private boolean moved;
     private long staged;
     private long stagedMost;
@@ -69,6 +71,12 @@ abstract class Store implements StateStore {
     }
 
     // ---- what kinds of stores differ in
+
+    /**
+     * How the keys of its parts are made, and what times a part has: what was written so can only be read so. {@link #find}
+     * adds the format of the values.
+     */
+    abstract String layout();
 
     /** Opens what the engine has of this store; all structures are named {@code prefix} or {@code prefix@...}. */
     abstract void openParts(String prefix);
@@ -172,6 +180,13 @@ abstract class Store implements StateStore {
         byte[] bytes = engine.stores.get(key.getBytes(StandardCharsets.UTF_8));
         Committed found = bytes == null ? null : Committed.decode(bytes);
         boolean same = found != null && Ref.text(found.token, found.token2).equals(ref);
+        String layout = layout() + (this instanceof HeadersBytesStore ? ", values with headers and timestamps"
+            : this instanceof TimestampedBytesStore ? ", values with timestamps" : ", plain values");
+        if (same && !found.layout.equals(layout)) {
+            LOG.warn("the store {} of {} was written as {}, and is opened as {}: it is made anew and restored from its changelog,"
+                + " if it has one", name, context.stateDir(), found.layout, layout);
+            same = false;
+        }
         if (same && found.dirty && exactlyOnce) {
             LOG.warn("the store {} of {} has data of transactions that may not have been committed, as the process has ended in"
                 + " between: it is made anew and restored from its changelog", name, context.stateDir());
@@ -188,13 +203,15 @@ abstract class Store implements StateStore {
             if (bytes != null) {
                 engine.stores.delete(key.getBytes(StandardCharsets.UTF_8));
             }
-            committed = new Committed(RANDOM.nextLong(), RANDOM.nextLong(), false, false, -1, Map.of(), Map.of());
+            committed = new Committed(RANDOM.nextLong(), RANDOM.nextLong(), layout, false, false, -1, Map.of(), Map.of());
         }
         refWritten = same;
         took = committed.took;
         tookNow = false;
         dirty = committed.dirty;
-        position.merge(Position.fromMap(committed.position));
+        // Not what this object had seen when it was closed: that may have been given up since.
+        position = Position.fromMap(committed.position);
+        moved = false;
         resume(committed.streamTime);
     }
 
@@ -297,7 +314,8 @@ abstract class Store implements StateStore {
         }
         boolean wasDirty = dirty;
         dirty = false;
-        if (staged == 0 && !moved && !wasDirty && took == committed.took && offsets.equals(committed.offsets)) {
+        boolean isSaid = refWritten || !took;
+        if (staged == 0 && !moved && !wasDirty && isSaid && took == committed.took && offsets.equals(committed.offsets)) {
             return;
         }
         write(offsets);
@@ -321,7 +339,8 @@ abstract class Store implements StateStore {
 
     private void write(Map<TopicPartition, Long> offsets) {
         long began = System.nanoTime();
-        Committed now = new Committed(committed.token, committed.token2, took, dirty, streamTime(), offsets, Committed.of(position));
+        Committed now = new Committed(committed.token, committed.token2, committed.layout, took, dirty, streamTime(), offsets,
+            Committed.of(position));
         try {
             for (Part part : parts()) {
                 if (part.isStaged()) {

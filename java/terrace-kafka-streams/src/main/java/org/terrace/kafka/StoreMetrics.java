@@ -22,9 +22,11 @@ final class StoreMetrics {
             return;
         }
         String task = String.valueOf(context.taskId());
-        latency = metrics.addLatencyRateTotalSensor(SCOPE, store.name(), "commit", Sensor.RecordingLevel.INFO, "task-id", task);
-        bytes = metrics.addRateTotalSensor(SCOPE, store.name(), "committed-bytes", Sensor.RecordingLevel.INFO, "task-id", task);
-        late = metrics.addRateTotalSensor(SCOPE, store.name(), "expired-records", Sensor.RecordingLevel.INFO, "task-id", task);
+        // Streams shares sensors of a name among the tasks of a thread.
+        String of = task + "." + store.name();
+        latency = metrics.addLatencyRateTotalSensor(SCOPE, of, "commit", Sensor.RecordingLevel.INFO, "task-id", task);
+        bytes = metrics.addRateTotalSensor(SCOPE, of, "committed-bytes", Sensor.RecordingLevel.INFO, "task-id", task);
+        late = metrics.addRateTotalSensor(SCOPE, of, "expired-records", Sensor.RecordingLevel.INFO, "task-id", task);
     }
 
     void dropped() {

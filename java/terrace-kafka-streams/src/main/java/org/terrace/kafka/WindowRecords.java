@@ -53,6 +53,11 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
     }
 
     @Override
+    String layout() {
+        return "windows by " + (keys.isTimeFirst() ? "time, " : "key, ") + segments.layout();
+    }
+
+    @Override
     void openParts(String prefix) {
         segments.open(engine.db, prefix);
     }
@@ -176,13 +181,19 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
 
     private KeyValueIterator<Windowed<Bytes>, byte[]> many(Bytes from, Bytes to, long timeFrom, long timeTo, boolean reverse,
             boolean committedOnly) {
+        return many(from, to, timeFrom, timeTo, segments.least(), reverse, committedOnly);
+    }
+
+    /** Those of times below {@code oldest} do not come. */
+    private KeyValueIterator<Windowed<Bytes>, byte[]> many(Bytes from, Bytes to, long timeFrom, long timeTo, long oldest,
+            boolean reverse, boolean committedOnly) {
         check();
         if (from != null && to != null && from.compareTo(to) > 0) {
             LOG.warn("a range of the store {} begins behind its end, so it is empty", name());
             return Records.none();
         }
-        long least = Math.max(timeFrom, segments.least());
-        return new Records<>(this, segments.between(timeFrom, timeTo, reverse), part -> {
+        long least = Math.max(timeFrom, oldest);
+        return new Records<>(this, segments.parts(least, timeTo, reverse), part -> {
             if (keys.isTimeFirst()) {
                 return part.range(WindowKeys.from(Math.max(0, least)), WindowKeys.upTo(timeTo), reverse, committedOnly);
             }
@@ -222,6 +233,11 @@ class WindowRecords extends Store implements WindowStore<Bytes, byte[]> {
 
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> fetchAll(long timeFrom, long timeTo) {
+        if (keys.isTimeFirst()) {
+            // What has closed is asked for when it is forgotten already.
+            segments.told(timeTo);
+            return many(null, null, timeFrom, timeTo, timeFrom, false, false);
+        }
         return many(null, null, timeFrom, timeTo, false, false);
     }
 

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -18,12 +19,16 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsMetrics;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.query.KeyQuery;
@@ -35,6 +40,9 @@ import org.apache.kafka.streams.query.RangeQuery;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.terrace.Database;
+import org.terrace.Options;
+import org.terrace.Terrace;
 
 /** Commits, offsets, and what is left of a store after each kind of end. */
 class CommitTest {
@@ -380,6 +388,145 @@ class CommitTest {
             RangeQuery.<Bytes, byte[]>withNoBounds().withDescendingKeys(), PositionBound.unbounded(), plain).getResult()));
         reopen();
         assertEquals(Map.of(1, 12L), store.getPosition().getPartitionPositions("input"));
+    }
+
+    @Test
+    void thePositionOfAnObjectThatIsOpenedAgainIsTheCommittedOne() {
+        context.at(12);
+        store.put(k("a"), b("1"));
+        store.commit(at(3));
+        context.at(13);
+        store.put(k("b"), b("2"));
+        store.close();
+        store.init(context, store);
+        assertEquals(Map.of(1, 12L), store.getPosition().getPartitionPositions("input"));
+        // And so is that of one that is wiped.
+        store.close();
+        delete(context.stateDir().toPath());
+        context = new TestContext(application);
+        store.init(context, store);
+        assertTrue(store.getPosition().isEmpty());
+    }
+
+    @Test
+    void aStoreThatIsOpenedInAnotherFormatBeginsAnew() {
+        store.put(k("a"), b("12345678plain"));
+        store.commit(at(7));
+        for (KeyValueRecords other : List.of(new KeyValueRecords.Timestamped("s"), new KeyValueRecords.WithHeaders("s"))) {
+            store.close();
+            store = other;
+            store.init(context, store);
+            assertNull(store.committedOffset(CHANGELOG));
+            assertEquals(List.of(), all(store.all()));
+            store.put(k("b"), b("2"));
+            store.commit(at(8));
+            store.close();
+            store.init(context, store);
+            assertEquals(8, store.committedOffset(CHANGELOG));
+            assertEquals(List.of("b=2"), all(store.all()));
+        }
+    }
+
+    @Test
+    void aStoreWithoutChangelogIsThereThoughItWasWrittenBeforeItsCommit() {
+        context.with(Settings.STAGED, "10k");
+        reopen();
+        int puts = 0;
+        do {
+            store.put(k("k" + puts++), new byte[1000]);
+        } while (store.approximateNumUncommittedBytes() > 0);
+        store.commit(Map.of());
+        reopen();
+        assertEquals(puts, all(store.all()).size());
+    }
+
+    @Test
+    void anEngineThatCannotBeUsedIsClosed() {
+        Path other = application.resolve("other");
+        Path folder = other.resolve("terrace");
+        try (Database db = Terrace.open(folder, Options.memory("16MiB"))) {
+            db.tree("stores");
+        }
+        KeyValueRecords unlucky = new KeyValueRecords("s");
+        var thrown = assertThrows(ProcessorStateException.class, () -> unlucky.init(new TestContext(other), unlucky));
+        assertTrue(thrown.getMessage().contains(folder.toString()), thrown.getMessage());
+        // Nobody has it open.
+        Terrace.open(folder, Options.memory("16MiB")).close();
+    }
+
+    @Test
+    void aFolderThatIsNoneOfATaskKeepsItsStores() {
+        Path plain = application.resolve("plain");
+        TestContext there = new TestContext(plain, "");
+        KeyValueRecords kept = new KeyValueRecords("s");
+        kept.init(there, kept);
+        kept.put(k("a"), b("1"));
+        kept.commit(at(7));
+        kept.close();
+        Engine.closeIdle();
+        kept.init(there, kept);
+        assertEquals(List.of("a=1"), all(kept.all()));
+        assertEquals(7, kept.committedOffset(CHANGELOG));
+        kept.close();
+    }
+
+    /** As Streams does it: the tasks of a thread share sensors of a name. */
+    private static StreamsMetrics metrics(Metrics of) {
+        return (StreamsMetrics) Proxy.newProxyInstance(CommitTest.class.getClassLoader(), new Class<?>[] {StreamsMetrics.class},
+            (proxy, method, arguments) -> {
+                if (method.getName().equals("removeSensor")) {
+                    of.removeSensor(((Sensor) arguments[0]).name());
+                    return null;
+                }
+                return of.sensor("thread." + arguments[1] + "-" + arguments[2]);
+            });
+    }
+
+    @Test
+    void storesOfTwoTasksAreMeasuredEachByItself() {
+        try (Metrics all = new Metrics()) {
+            List<KeyValueRecords> stores = new ArrayList<>();
+            for (String task : List.of("0_2", "0_3")) {
+                TestContext its = new TestContext(application, task);
+                its.metrics = metrics(all);
+                KeyValueRecords one = new KeyValueRecords("s");
+                one.init(its, one);
+                stores.add(one);
+            }
+            stores.get(0).close();
+            // Those of the other one are there still.
+            assertNotNull(all.getSensor("thread.0_3.s-commit"));
+            assertNull(all.getSensor("thread.0_2.s-commit"));
+            stores.get(1).close();
+        }
+    }
+
+    @Test
+    void anIteratorWaitsForNoStoreThatIsClosed() throws Exception {
+        store.put(k("a"), b("1"));
+        store.put(k("b"), b("2"));
+        store.commit(at(1));
+        KeyValueRecords read = store;
+        Thread closes = new Thread(read::close);
+        AtomicReference<Thread.State> seen = new AtomicReference<>();
+        // While one thread is in the engine for a record, another one closes the store.
+        Records<Bytes, byte[]> records = new Records<>(read, read.parts(), part -> part.range(null, null, false, false), (key, value) -> {
+            if (s(key.get()).equals("b")) {
+                closes.start();
+                do {
+                    seen.set(closes.getState());
+                } while (seen.get() != Thread.State.BLOCKED && seen.get() != Thread.State.TERMINATED);
+            }
+            return KeyValue.pair(key, value);
+        });
+        assertEquals("a", s(records.next().key.get()));
+        assertEquals("b", s(records.next().key.get()));
+        closes.join();
+        assertEquals(Thread.State.BLOCKED, seen.get());
+        assertThrows(InvalidStateStoreException.class, records::hasNext);
+        // And one that is made just then is not forgotten.
+        assertThrows(InvalidStateStoreException.class,
+            () -> new Records<>(read, read.parts(), part -> part.range(null, null, false, false), KeyValue::pair));
     }
 
     @Test

@@ -21,12 +21,16 @@ import org.apache.kafka.streams.KeyValue;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.terrace.Options;
+import org.terrace.Terrace;
 
 /** A process is killed while it writes and commits: the store is at its committed offset, exactly, or begins anew. */
 class KillTest {
     private static final TopicPartition CHANGELOG = new TopicPartition("test-s-changelog", 1);
     private static final int KEYS = 300;
     private static final String ENDS = "ends as it should";
+    /** A mode: closes an engine with a structure whose folder cannot be looked for. */
+    private static final String UNSWEPT = "unswept";
 
     /** Record {@code n} of the changelog. */
     private static KeyValue<byte[], byte[]> record(long n) {
@@ -51,6 +55,13 @@ class KillTest {
         KeyValueRecords store = open(Path.of(arguments[0]), arguments[1]);
         Long from = store.committedOffset(CHANGELOG);
         boolean commits = !arguments[1].endsWith("without commits");
+        if (arguments[1].equals(UNSWEPT)) {
+            store.engine.db.tree("0_9/\u00fc");
+            store.close();
+            Engine.closeIdle();
+            Terrace.open(Path.of(arguments[0]).resolve("terrace"), Options.memory("16MiB")).close();
+            return;
+        }
         if (arguments[1].equals(ENDS)) {
             for (long n = 0; n < 1000; n++) {
                 store.put(Bytes.wrap(record(n).key), new byte[10]);
@@ -71,9 +82,24 @@ class KillTest {
     }
 
     private static Process start(Path application, String mode) throws Exception {
-        return new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx64m",
+        ProcessBuilder child = new ProcessBuilder(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-Xmx64m",
             "-cp", System.getProperty("java.class.path"), KillTest.class.getName(), application.toString(), mode)
-            .redirectError(ProcessBuilder.Redirect.DISCARD).start();
+            .redirectError(ProcessBuilder.Redirect.DISCARD);
+        if (mode.equals(UNSWEPT)) {
+            // No folder is named with what is not in ASCII then, so looking for it throws.
+            child.environment().put("LC_ALL", "C");
+        }
+        return child.start();
+    }
+
+    @Test
+    void anEngineIsClosedThoughItsStoresCannotBeSwept() throws Exception {
+        Path application = Files.createTempDirectory("terrace-kill");
+        try {
+            assertEquals(0, start(application, UNSWEPT).waitFor());
+        } finally {
+            CommitTest.delete(application);
+        }
     }
 
     @Test

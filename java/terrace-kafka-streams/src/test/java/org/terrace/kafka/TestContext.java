@@ -24,8 +24,15 @@ final class TestContext implements StateStoreContext {
     private BatchingStateRestoreCallback restore;
     private long offset = -1;
 
+    /** None if it is null. */
+    StreamsMetrics metrics;
+
     TestContext(Path application) {
-        taskFolder = application.resolve("0_1");
+        this(application, "0_1");
+    }
+
+    TestContext(Path application, String task) {
+        taskFolder = application.resolve(task);
         taskFolder.toFile().mkdirs();
         configs.put(Settings.MEMORY, "16MiB");
         configs.put(Settings.LINGER, "60000");
@@ -51,7 +58,8 @@ final class TestContext implements StateStoreContext {
 
     @Override
     public TaskId taskId() {
-        return new TaskId(0, 1);
+        String task = taskFolder.getFileName().toString();
+        return task.matches("\\d+_\\d+") ? TaskId.parse(task) : new TaskId(0, 1);
     }
 
     @Override
@@ -91,7 +99,7 @@ final class TestContext implements StateStoreContext {
 
     @Override
     public StreamsMetrics metrics() {
-        return null;
+        return metrics;
     }
 
     @Override

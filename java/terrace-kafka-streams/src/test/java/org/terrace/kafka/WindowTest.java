@@ -11,6 +11,7 @@ import static org.terrace.kafka.CommitTest.s;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
@@ -20,10 +21,15 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.terrace.Cursor;
+import org.terrace.Database;
+import org.terrace.TerraceException;
+import org.terrace.Tree;
 
 /** What stores of windows and sessions forget, and when. */
 class WindowTest {
@@ -100,6 +106,104 @@ class WindowTest {
         assertNull(store.fetch(k("a"), 1000));
         assertEquals(List.of("a@70000=2", "a@185000=3"), all(store.all()));
         assertEquals("2", s(store.fetch(k("a"), 70_000)));
+    }
+
+    @Test
+    void windowsInSegmentsOfAnotherLengthAreMadeAnew() {
+        store.put(k("a"), b("1"), 70_000);
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.close();
+        // The segments are as long.
+        store = new WindowRecords("w", KEPT + 1, SIZE, false, false);
+        store.init(context, store);
+        assertEquals("1", s(store.fetch(k("a"), 70_000)));
+        store.close();
+        store = new WindowRecords("w", KEPT * 10, SIZE, false, false);
+        store.init(context, store);
+        assertNull(store.committedOffset(CHANGELOG));
+        assertEquals(List.of(), segments());
+        assertNull(store.fetch(k("a"), 70_000));
+        context.restore(List.of(KeyValue.pair(KEYS.of(b("a"), 70_000, 0).get(), b("1"))));
+        assertEquals("1", s(store.fetch(k("a"), 70_000)));
+        // Nor are those by key read as those by time.
+        store.commit(Map.of(CHANGELOG, 1L));
+        store.close();
+        store = new WindowRecords("w", KEPT * 10, SIZE, false, true);
+        store.init(context, store);
+        assertNull(store.committedOffset(CHANGELOG));
+        assertEquals(List.of(), all(store.all()));
+    }
+
+    @Test
+    void whatClosesIsToldWhereTimeJumpsAndCommitsFallBetween() {
+        WindowRecords windows = new WindowRecords("t", KEPT, SIZE, false, true);
+        windows.init(context, windows);
+        SessionRecords sessions = new SessionRecords("e", KEPT);
+        sessions.init(context, sessions);
+        Windowed<Bytes> session = new Windowed<>(k("a"), new SessionWindow(500, 1000));
+        // Streams asks with the first record, and then about each second.
+        assertEquals(List.of(), all(windows.fetchAll(0, 0)));
+        assertEquals(List.of(), all(sessions.findSessions(0, 0)));
+        windows.put(k("a"), b("1"), 1000);
+        sessions.put(session, b("1"));
+        for (long jump : new long[] {10_000_000, 10_000_001}) {
+            windows.put(k("b"), b("2"), jump);
+            sessions.put(new Windowed<>(k("b"), new SessionWindow(jump, jump)), b("2"));
+            windows.commit(Map.of(CHANGELOG, jump));
+            sessions.commit(Map.of(CHANGELOG, jump));
+        }
+        assertEquals(List.of("a@1000=1"), all(windows.fetchAll(0, 9_000_000)));
+        assertEquals(List.of("a@500=1"), all(sessions.findSessions(0, 9_000_000)));
+        // Who updates it does not see it any more.
+        assertNull(windows.fetch(k("a"), 1000));
+        assertEquals(List.of(), all(sessions.findSessions(k("a"), 0, 2000)));
+        windows.put(k("b"), b("3"), 10_000_002);
+        sessions.put(new Windowed<>(k("b"), new SessionWindow(10_000_002, 10_000_002)), b("3"));
+        windows.commit(Map.of(CHANGELOG, 3L));
+        sessions.commit(Map.of(CHANGELOG, 3L));
+        assertEquals(List.of(), all(windows.fetchAll(0, 9_000_000)));
+        assertEquals(List.of(), all(sessions.findSessions(0, 9_000_000)));
+        // Nor is anything kept for who does not ask any more.
+        for (long commit = 0, jump = 20_000_000; commit < 1002; commit++, jump++) {
+            windows.put(k("c"), b("4"), jump);
+            windows.commit(Map.of(CHANGELOG, commit));
+            assertEquals(commit < 1000 ? 2 : 1, windows.parts().size());
+        }
+        windows.close();
+        sessions.close();
+    }
+
+    @Test
+    void aSegmentThatIsDroppedWhileAnIteratorComesToItIsEmpty() {
+        store.put(k("a"), b("1"), 1000);
+        store.put(k("a"), b("2"), 70_000);
+        store.commit(Map.of(CHANGELOG, 1L));
+        Database db = store.engine.db;
+        KeyValueIterator<Windowed<Bytes>, byte[]> begun = store.backwardAll();
+        // Just when its range was begun, and is read for the first time.
+        Records<Bytes, byte[]> records = new Records<>(store, store.parts(), part -> {
+            if (db.structures().containsKey("0_1/w@0")) {
+                db.drop("0_1/w@0");
+                throw assertThrows(TerraceException.class, () -> db.structure("0_1/w@0"));
+            }
+            return part.range(null, null, false, false);
+        }, KeyValue::pair);
+        assertEquals("2", s(records.next().value));
+        assertTrue(!records.hasNext());
+        records.close();
+        assertEquals(List.of("a@70000=2"), all(store.all()));
+        assertEquals(List.of("a@70000=2"), all(begun));
+    }
+
+    @Test
+    void aRangeThatCannotBeginIsClosed() {
+        Database db = store.engine.db;
+        Tree gone = db.tree("gone");
+        gone.put(new byte[] {1}, new byte[] {1});
+        Cursor cursor = gone.all();
+        db.drop("gone");
+        assertThrows(TerraceException.class, () -> new Merged(Collections.emptyIterator(), cursor, false));
+        assertEquals(TerraceException.Kind.CLOSED, assertThrows(TerraceException.class, cursor::next).kind());
     }
 
     @Test
