@@ -167,9 +167,10 @@ pub struct LoadArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The structure to load into; created if it is not there
-    #[arg(long, short, value_name = "NAME", default_value = "main")]
-    pub structure: String,
+    /// The structure to load into; created if it is not there ("main", if nothing is said). A dump of several says it
+    /// itself
+    #[arg(long, short, value_name = "NAME")]
+    pub structure: Option<String>,
 
     /// What the file is
     #[arg(long, short, visible_alias = "from", value_enum)]

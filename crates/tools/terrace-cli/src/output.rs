@@ -96,12 +96,13 @@ pub fn told_once(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether an error only says that nobody reads the output any more.
+/// Whether an error only says that nobody reads the output any more: not that of another pipe or socket.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    is_unwritten(error)
+        && error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `terrace serve`: a database for any client of Redis.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -93,6 +94,9 @@ fn configured(path: &Path) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
+/// Options that may be said several times.
+const SEVERAL_TIMES: [&str; 2] = ["--bind", "--rename-command"];
+
 /// The arguments with those of the configuration before them; what is said twice is as it was said last.
 fn with_config(args: &ServeArgs) -> Result<Option<ServeArgs>> {
     let Some(config) = &args.config else {
@@ -103,7 +107,20 @@ fn with_config(args: &ServeArgs) -> Result<Option<ServeArgs>> {
         said.next().unwrap_or_default(),
         said.next().unwrap_or_default(),
     );
-    let configured = configured(config)?.into_iter().map(Into::into);
+    let said: Vec<OsString> = said.collect();
+    let name_of = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    let names: Vec<_> = said
+        .iter()
+        .filter_map(|a| a.to_str())
+        .map(name_of)
+        .collect();
+    let mut configured = configured(config)?;
+    // What may be said several times is added up else.
+    configured.retain(|argument| {
+        let name = name_of(argument);
+        !SEVERAL_TIMES.contains(&name.as_str()) || !names.contains(&name)
+    });
+    let configured = configured.into_iter().map(Into::into);
     let all = [program, serve].into_iter().chain(configured).chain(said);
     let command = Cli::command().mut_subcommand("serve", |serve| serve.args_override_self(true));
     let matches = command.try_get_matches_from(all)?;
@@ -138,7 +155,9 @@ fn options(args: &ServeArgs) -> Result<ServeOptions> {
                 .filter(|_| args.tls_auth_clients != "no"),
             clients_may_be_unknown: args.tls_auth_clients == "optional",
         }),
-        _ => None,
+        (None, None, None) if args.tls_ca_cert_file.is_none() => None,
+        // One of them may stand in the configuration, so that the arguments alone do not say it.
+        _ => bail!("TLS needs all of --tls-port, --tls-cert-file and --tls-key-file"),
     };
     let password = match &args.requirepass_file {
         Some(path) => {
@@ -202,10 +221,20 @@ fn handed_over() -> Result<Vec<std::net::TcpListener>> {
     Ok(sockets)
 }
 
+/// Which databases keys are taken over into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// Those without data: a server is started again and again.
+    Empty,
+    /// Any.
+    Any,
+}
+
 /// Takes over all keys of a running Redis: served to ourselves alone meanwhile.
 fn take_over(
     from: &str,
     (db, memory, max_value): (&Path, u64, u64),
+    into: Target,
     mut tell: impl FnMut(u64),
 ) -> Result<Imported> {
     let rest = from
@@ -226,7 +255,13 @@ fn take_over(
             "{place} is neither a file nor the address of a Redis, which has the form redis://127.0.0.1:6380"
         );
     }
+    let place_of_db = db.display();
     let db = terrace::Database::open(db, terrace::Options::new().memory(memory))?;
+    if into == Target::Empty && !db.structures().is_empty() {
+        bail!(
+            "{place_of_db} has data already, and keys that are taken over would replace what is newer: leave --import out, or say `terrace import --from redis` once"
+        );
+    }
     let options = ServeOptions {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         appendfsync: AppendFsync::No,
@@ -269,7 +304,9 @@ pub fn import(args: &LoadArgs) -> Result<ExitCode> {
     let began = Instant::now();
     let longest = ServeOptions::new().max_value as u64;
     let limits = (&*args.open.db, args.open.memory.0, longest);
-    let imported = take_over(from, limits, |keys| bar.set_message(format!("{keys} keys")));
+    let imported = take_over(from, limits, Target::Any, |keys| {
+        bar.set_message(format!("{keys} keys"));
+    });
     bar.finish_and_clear();
     let Imported { keys, unknown } = imported?;
     let seconds = began.elapsed().as_secs_f64();
@@ -299,7 +336,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     if let Some(from) = &args.import {
         let limits = (&*args.db, args.memory.0, args.max_value.0);
         let tell = |keys| journal.tell(&format!("{keys} keys are taken over"));
-        let imported = take_over(from, limits, tell)?;
+        let imported = take_over(from, limits, Target::Empty, tell)?;
         journal.tell(&format!("{} keys were taken over", imported.keys));
         if imported.unknown > 0 {
             journal.tell(&format!(

@@ -30,24 +30,19 @@ pub struct ServeArgs {
     pub port: u16,
 
     /// A port within TLS, beside the other one
-    #[arg(
-        long,
-        value_name = "PORT",
-        requires = "tls_cert_file",
-        requires = "tls_key_file"
-    )]
+    #[arg(long, value_name = "PORT")]
     pub tls_port: Option<u16>,
 
     /// The certificate in PEM, with those between it and a root
-    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert_file: Option<PathBuf>,
 
     /// The key of the certificate in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key_file: Option<PathBuf>,
 
     /// Roots of the certificates of clients in PEM; without, clients need none
-    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    #[arg(long, value_name = "FILE")]
     pub tls_ca_cert_file: Option<PathBuf>,
 
     /// Whether clients need a certificate if there are roots: yes, no, optional
@@ -100,7 +95,7 @@ pub struct ServeArgs {
     pub notify_keyspace_events: String,
 
     /// Take over all keys of a running Redis first: redis://[:PASSWORD@]HOST:PORT. What is written there
-    /// meanwhile may be left out. Or of a file of Redis: its name (dump.rdb)
+    /// meanwhile may be left out. Or of a file of Redis: its name (dump.rdb). Only into a database without data
     #[arg(long, value_name = "ADDRESS|FILE")]
     pub import: Option<String>,
 

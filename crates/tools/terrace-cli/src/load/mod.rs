@@ -79,6 +79,8 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
         progress: !args.json,
         ..Settings::default()
     };
+    // Before there is a folder.
+    let (name, tree_settings) = named(args, part.as_ref())?;
     let db = Db::open(&args.open.db, &settings)?;
     if !args.json {
         // Not before: the opening may have drawn a bar of its own.
@@ -86,7 +88,6 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     }
     let began = Instant::now();
     let mut count = Count::default();
-    let (name, tree_settings) = named(args, part.as_ref())?;
     let (db, tree) = db.open_to_write(|db| db.tree_or_create(&name, &tree_settings))?;
     let mut loaded = load_part(args, (&db, &tree), &bar, source.as_mut(), &mut count);
     while loaded.is_ok() {
@@ -115,6 +116,18 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode> {
 /// Which structure takes the records, and how it is made if it is not there: as the file says, or the command.
 fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeSettings)> {
     if let Some(info) = part {
+        // What was said would be passed over.
+        if args.structure.is_some()
+            || args.kind.is_some()
+            || args.compress.is_some()
+            || args.tiers.is_some()
+            || args.expiring
+            || !args.indexes.is_empty()
+        {
+            bail!(
+                "the dump says itself which structures its records are of, and how they are made: leave out --structure, --kind, --tiers, --index, --compress and --expiring"
+            );
+        }
         return Ok((info.name.clone(), parts::settings(info)?));
     }
     let settings = TreeSettings {
@@ -125,7 +138,8 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
         indexes: args.indexes.clone(),
         ..TreeSettings::of_kind(args.kind.map(KindName::kind))
     };
-    Ok((args.structure.clone(), settings))
+    let name = args.structure.as_deref().unwrap_or("main");
+    Ok((name.to_owned(), settings))
 }
 
 /// Loads what comes up to the next part into one structure.
