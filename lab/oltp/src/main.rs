@@ -50,6 +50,9 @@ enum Command {
         /// Seconds of each run; 120, or with --quick 12, where it is not said.
         #[arg(long)]
         seconds: Option<u64>,
+        /// Rows that spill alone.
+        #[arg(long)]
+        spill: bool,
     },
     /// Rows that spill beside anti-caching at the same memory, single operations.
     TwoTree {
@@ -71,6 +74,15 @@ enum Command {
         /// Operations of each kind.
         #[arg(long, default_value_t = 1_000_000)]
         operations: u64,
+    },
+    /// Rows in memory beside the crate multi_index_map, and what a row on the disk costs of the memory.
+    Rows {
+        /// Where files are to lie, in a folder of their own that is removed at the end.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Rows; a million, or with --quick a fifth, where it is not said.
+        #[arg(long)]
+        rows: Option<u64>,
     },
     /// TPC-C on the engine's own tables: new orders a second with two tiers and with one, conditions 1 to 12.
     Tables {
@@ -108,12 +120,17 @@ fn main() -> anyhow::Result<()> {
         Command::Table3 { rounds } => {
             commands::in_memory::fig8(quick, json, rounds, false, true, plot)
         }
-        Command::Fig9 { dir, seconds } => commands::beyond::fig9(
+        Command::Fig9 {
+            dir,
+            seconds,
+            spill,
+        } => commands::beyond::fig9(
             &dir,
             quick,
             json,
             seconds.unwrap_or(if quick { 12 } else { 120 }),
             plot,
+            spill,
         ),
         Command::TwoTree { dir, seconds } => {
             commands::beyond::two_tree(&dir, quick, json, seconds, plot)
@@ -125,6 +142,10 @@ fn main() -> anyhow::Result<()> {
         } => {
             let rows = rows.unwrap_or(if quick { 300_000 } else { 3_000_000 });
             commands::single::run(&dir, rows, operations, json)
+        }
+        Command::Rows { dir, rows } => {
+            let rows = rows.unwrap_or(if quick { 200_000 } else { 1_000_000 });
+            commands::rows::run(&dir, rows, json)
         }
         Command::Tables {
             dir,

@@ -22,6 +22,18 @@ pub enum Fault {
     VersionStays,
     /// A row is taken into memory as it was read, whatever has happened since.
     StaleRowTaken,
+    /// Free slots of chunks are not counted as memory, and stay.
+    FreeSlotsUncounted,
+    /// Chunks that have few rows are kept as they are.
+    ChunksStaySparse,
+    /// A closure that has run in vain very often lets its partitions go between runs.
+    LetsGo,
+    /// Rows leave memory only after a transaction that is kept.
+    RoomOnlyOnSuccess,
+    /// A table that could not be made leaves what was made of it.
+    HalfATable,
+    /// A filter that is made anew is not told of all keys.
+    MadeAnewInPart,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -30,6 +42,21 @@ mod planting {
     use std::cell::Cell;
 
     thread_local!(static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) });
+    thread_local!(static BETWEEN: Cell<Option<Box<dyn FnMut()>>> = const { Cell::new(None) });
+
+    /// Calls this from now on in this thread each time that a transaction has let its partitions go to run again; and
+    /// not for transactions that are run by it.
+    pub fn between_runs(f: Option<Box<dyn FnMut()>>) {
+        BETWEEN.set(f);
+    }
+
+    /// A transaction has let its partitions go.
+    pub(crate) fn let_go() {
+        if let Some(mut f) = BETWEEN.take() {
+            f();
+            BETWEEN.set(Some(f));
+        }
+    }
 
     /// Makes this mistake from now on in this thread; none with `None`.
     pub fn plant(fault: Option<Fault>) {
@@ -43,9 +70,9 @@ mod planting {
 }
 
 #[cfg(feature = "planted-faults")]
-pub use planting::plant;
+pub use planting::{between_runs, plant};
 #[cfg(feature = "planted-faults")]
-pub(crate) use planting::planted;
+pub(crate) use planting::{let_go, planted};
 
 /// Never.
 #[cfg(not(feature = "planted-faults"))]
@@ -53,3 +80,8 @@ pub(crate) use planting::planted;
 pub(crate) fn planted(_: Fault) -> bool {
     false
 }
+
+/// Nobody asks.
+#[cfg(not(feature = "planted-faults"))]
+#[inline(always)]
+pub(crate) fn let_go() {}

@@ -62,7 +62,7 @@ mod txn;
 
 pub use error::Error;
 #[cfg(feature = "planted-faults")]
-pub use faults::{Fault, plant};
+pub use faults::{Fault, between_runs, plant};
 pub use row::{KeyBytes, Row};
 pub use stats::{Stats, TableStats};
 pub use store::{Options, Store, TableBuilder};

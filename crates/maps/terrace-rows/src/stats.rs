@@ -72,13 +72,13 @@ impl Stats {
             .sum()
     }
 
-    /// Bytes in memory without slots that are free: what is held to the limit.
+    /// Bytes in memory without slots that are free.
     pub fn used(&self) -> u64 {
         let used: u64 = self.tables.iter().map(|table| table.used_row_bytes).sum();
         self.memory() - self.row_bytes() + used
     }
 
-    /// All bytes in memory.
+    /// All bytes in memory: what is held to the limit.
     pub fn memory(&self) -> u64 {
         let cold: u64 = self.tables.iter().map(|table| table.cold_bytes).sum();
         self.row_bytes() + self.index_bytes() + self.undo_bytes + self.database_bytes + cold

@@ -9,6 +9,7 @@ use terrace::Database;
 use terrace_mem::IndexKey;
 
 use crate::error::Error;
+use crate::faults::{Fault, let_go, planted};
 use crate::row::{KeyBytes, Row, with_bytes};
 use crate::spill::cold::{Cold, Trees};
 use crate::spill::fetched::{Fetched, Want};
@@ -19,7 +20,7 @@ use crate::table::key_map::{KeyMap, Span};
 use crate::table::raw::RawTable;
 use crate::txn::Transaction;
 use crate::txn::hand;
-use crate::txn::partition::{Partition, lock};
+use crate::txn::partition::{Partition, lock, weight};
 
 /// How a store is to be.
 #[derive(Clone, Debug)]
@@ -105,7 +106,8 @@ struct Below {
 /// Of the memory so much is the database's, at least this much.
 const DATABASE_SHARE: u64 = 16;
 const DATABASE_LEAST: u64 = 8 << 20;
-/// Runs of a closure after which what it asks for is read while its partitions are held, so that nobody changes it.
+/// Runs of a closure after which its partitions are held, also while what it asks for is read: so nothing changes any
+/// more, and it comes to its end.
 const HOLD_AFTER: u32 = 8;
 
 /// Tables of rows in memory. Clones are the same store.
@@ -242,50 +244,61 @@ impl Store {
         partitions: &[usize],
         mut f: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        let done = self.run(partitions, &mut f);
+        // Also where it failed: rows may have come into memory.
+        if let Some(below) = &self.inner.disk
+            && (done.is_ok() || !planted(Fault::RoomOnlyOnSuccess))
+        {
+            for &number in partitions {
+                if let Some(of) = self.inner.partitions.get(number) {
+                    hand::make_room(of, &self.inner.stepped[number], below.share);
+                }
+            }
+        }
+        done
+    }
+
+    fn run<T, E: From<Error>>(
+        &self,
+        partitions: &[usize],
+        f: &mut impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let (mut fetched, mut jobs, mut runs) = (Fetched::default(), Vec::new(), 0);
         loop {
-            if runs > 0 && runs < HOLD_AFTER {
+            read(&mut fetched, std::mem::take(&mut jobs))?;
+            let mut transaction = self.begin(partitions)?;
+            loop {
+                if runs > 0 {
+                    self.admit(&mut transaction, &fetched);
+                    fetched.settle();
+                }
+                transaction.fetched = std::mem::take(&mut fetched);
+                let answer = f(&mut transaction);
+                let wants = std::mem::take(&mut transaction.fetched.wants);
+                if wants.is_empty() {
+                    let changed = answer?;
+                    transaction.commit();
+                    return Ok(changed);
+                }
+                // It has not seen all that it asked for, so whatever it answered does not count.
+                runs += 1;
+                transaction.take_back();
+                transaction.usable()?;
+                jobs = note(&mut transaction, wants);
+                fetched = std::mem::take(&mut transaction.fetched);
+                let misses = std::mem::take(&mut fetched.misses);
+                if let Some((_, partition)) = transaction.partitions().next() {
+                    partition.counts.misses += misses;
+                    partition.counts.restarts += 1;
+                }
+                if runs < HOLD_AFTER || planted(Fault::LetsGo) {
+                    break;
+                }
+                // What was read stays as it is from here on, so each run comes further than the one before.
                 read(&mut fetched, std::mem::take(&mut jobs))?;
             }
-            let mut transaction = self.begin(partitions)?;
-            if runs > 0 {
-                if runs >= HOLD_AFTER {
-                    // What was asked for last, as it is now.
-                    read(
-                        &mut fetched,
-                        note(
-                            &mut transaction,
-                            std::mem::take(&mut jobs).into_iter().map(|job| job.want),
-                        ),
-                    )?;
-                }
-                self.admit(&mut transaction, &fetched);
-                fetched.settle();
-            }
-            transaction.fetched = std::mem::take(&mut fetched);
-            let answer = f(&mut transaction);
-            let wants = std::mem::take(&mut transaction.fetched.wants);
-            if wants.is_empty() {
-                let changed = answer?;
-                transaction.commit();
-                if let Some(below) = &self.inner.disk {
-                    for &number in partitions {
-                        let of = &self.inner.partitions[number];
-                        hand::make_room(of, &self.inner.stepped[number], below.share);
-                    }
-                }
-                return Ok(changed);
-            }
-            // It has not seen all that it asked for, so whatever it answered does not count.
-            runs += 1;
-            transaction.take_back();
-            jobs = note(&mut transaction, wants.into_iter());
-            fetched = std::mem::take(&mut transaction.fetched);
-            let misses = std::mem::take(&mut fetched.misses);
-            if let Some((_, partition)) = transaction.partitions().next() {
-                partition.counts.misses += misses;
-                partition.counts.restarts += 1;
-            }
+            drop(transaction);
+            let_go();
         }
     }
 
@@ -303,7 +316,7 @@ impl Store {
             for (_, table, key, row, version) in mine {
                 if partition.tables[table as usize].admit(key, row, version, room) {
                     partition.counts.admitted += 1;
-                    partition.changes += 1;
+                    partition.changed += weight(key, row);
                 }
             }
         }
@@ -385,8 +398,7 @@ struct Job {
 }
 
 /// Notes what is wanted as it is now.
-fn note(transaction: &mut Transaction<'_>, wants: impl Iterator<Item = Want>) -> Vec<Job> {
-    let wants: Vec<Want> = wants.collect();
+fn note(transaction: &mut Transaction<'_>, wants: Vec<Want>) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (number, partition) in transaction.partitions() {
         for want in &wants {
@@ -561,6 +573,38 @@ impl<R> TableBuilder<R> {
                 )));
             }
         }
+        let mut made = Vec::new();
+        let tables = match self.tables(&mut made) {
+            Ok(tables) => tables,
+            Err(error) => {
+                if let Some(below) = &inner.disk
+                    && !planted(Fault::HalfATable)
+                {
+                    // One that stays takes its name, and nothing else: the folder is emptied at the next opening.
+                    made.iter()
+                        .for_each(|tree| drop(below.db.drop_structure(tree)));
+                }
+                return Err(error);
+            }
+        };
+        for (partition, table) in inner.partitions.iter().zip(tables) {
+            lock(partition).tables.push(table);
+        }
+        let handle = Handle {
+            store: inner.id,
+            table: names.len() as u32,
+        };
+        names.push(self.name.clone());
+        Ok(Table {
+            handle,
+            name: self.name.into(),
+            row: PhantomData,
+        })
+    }
+
+    /// The table of each partition; the names of the trees that it makes go into `made`.
+    fn tables(&self, made: &mut Vec<String>) -> Result<Vec<RawTable>, Error> {
+        let inner = &self.store.inner;
         let no = |error: terrace_mem::OptionsError| Error::Options(error.to_string());
         let mut tables = Vec::new();
         for number in 0..inner.partitions.len() {
@@ -587,7 +631,7 @@ impl<R> TableBuilder<R> {
                         .iter()
                         .map(|index| (index.name.clone(), index.extract.clone()))
                         .collect();
-                    let trees = Trees::make(&below.db, &self.name, number, extract)?;
+                    let trees = Trees::make(&below.db, &self.name, number, extract, made)?;
                     let unique = self
                         .indexes
                         .iter()
@@ -605,18 +649,6 @@ impl<R> TableBuilder<R> {
                 cold,
             ));
         }
-        for (partition, table) in inner.partitions.iter().zip(tables) {
-            lock(partition).tables.push(table);
-        }
-        let handle = Handle {
-            store: inner.id,
-            table: names.len() as u32,
-        };
-        names.push(self.name.clone());
-        Ok(Table {
-            handle,
-            name: self.name.into(),
-            row: PhantomData,
-        })
+        Ok(tables)
     }
 }

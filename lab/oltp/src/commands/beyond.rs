@@ -110,7 +110,7 @@ fn show(line: &Line, json: bool) -> anyhow::Result<()> {
     }
     println!(
         "  {:21} {:9} done, {:8.0} a second ({:8.0} on the device), first eviction after {:>9}, {:.4} misses and {:8.0} bytes read \
-         each, most memory {:.1} of {:.1} MiB{}",
+         each, most memory {:.1} of {:.1} MiB, longest {:.1} ms{}",
         line.engine,
         line.outcome.done,
         line.outcome.rate,
@@ -122,6 +122,7 @@ fn show(line: &Line, json: bool) -> anyhow::Result<()> {
         line.bytes_read_an_operation,
         mib(line.outcome.peak),
         mib(line.memory),
+        line.outcome.longest / 1e3,
         line.outcome
             .ended
             .as_ref()
@@ -131,6 +132,7 @@ fn show(line: &Line, json: bool) -> anyhow::Result<()> {
 }
 
 /// Figure 9: each workload for a time, in memory that its first rows fill to two thirds (Voter begins with none).
+/// With `spill` only rows that spill.
 ///
 /// # Errors
 /// Those of the engines while they load.
@@ -140,18 +142,23 @@ pub fn fig9(
     json: bool,
     seconds: u64,
     plot: Option<&Path>,
+    spill: bool,
 ) -> anyhow::Result<()> {
     let mut bars = Vec::new();
     for (work, _) in super::in_memory::works(quick) {
         let sample = Rows::in_memory(work.schema(), Maps::BTree, true, PARTITIONS)?;
         work.load(&sample)?;
         let least = if quick { 48 << 20 } else { 512 << 20 };
-        let memory = (sample.store().stats().used() * 3 / 2).max(least);
+        let memory = (sample.store().stats().memory() * 3 / 2).max(least);
         drop(sample);
         if !json {
             println!("{}, {:.0} MiB, {seconds} s:", work.name(), mib(memory));
         }
-        for kind in [Kind::AntiBTree, Kind::AntiHybrid, Kind::Spill] {
+        let kinds = [Kind::AntiBTree, Kind::AntiHybrid, Kind::Spill];
+        for kind in kinds
+            .into_iter()
+            .filter(|&kind| !spill || kind == Kind::Spill)
+        {
             let dir = folder(dir, "fig9")?;
             let engine = kind.open(&dir, &work, memory, PARTITIONS)?;
             work.load(&*engine)?;

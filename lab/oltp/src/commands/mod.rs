@@ -3,6 +3,7 @@
 pub mod beyond;
 pub mod in_memory;
 mod plot;
+pub mod rows;
 pub mod single;
 pub mod tables;
 

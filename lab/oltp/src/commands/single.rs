@@ -14,7 +14,7 @@ use crate::work::Work;
 use crate::ycsb::{Operation, Plan, Skew};
 
 /// Nanoseconds that this thread has had of a processor: what others do there does not count.
-fn processor_time() -> anyhow::Result<u64> {
+pub(super) fn processor_time() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }

@@ -16,6 +16,8 @@ mod rows;
 mod shop;
 mod transactions;
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 pub use rows::Stop;
@@ -47,6 +49,11 @@ impl Shop {
             Err(Stop::NoSuchItem) => Ok(()), // rolled back, as the standard wants it
             done => done,
         }
+    }
+
+    /// How many orders there are.
+    pub fn entered(&self) -> Result<usize, Stop> {
+        Ok(self.orders.iter()?.count())
     }
 
     /// Several clerks at once until the time is over; how many transactions they did.
@@ -94,8 +101,13 @@ fn main() -> Result<(), Stop> {
             let mut child = std::process::Command::new(&program);
             let mut child = child
                 .args([path, "3600"])
+                .stdout(Stdio::piped())
                 .spawn()
                 .expect("the program starts again");
+            let said = child.stdout.take().map(BufReader::new);
+            let said = said.map(|mut said| said.read_line(&mut String::new()));
+            said.expect("it has an output")
+                .expect("it says that it is open");
             std::thread::sleep(Duration::from_millis(300 + kill * 137 % 700));
             child
                 .kill()
@@ -103,13 +115,17 @@ fn main() -> Result<(), Stop> {
                 .expect("it can be killed");
             let shop = open()?;
             shop.check()?;
-            println!("kill {kill}: conditions 1 to 12 hold");
+            println!(
+                "kill {kill}: {} orders, conditions 1 to 12 hold",
+                shop.entered()?
+            );
             shop.db.close()?;
         }
         return Ok(());
     }
     let shop = open()?;
     shop.check()?;
+    println!("open, with {} orders", shop.entered()?);
     let seconds = arguments.get(1).and_then(|s| s.parse().ok()).unwrap_or(5);
     let done = shop.work(4, Duration::from_secs(seconds))?;
     shop.check()?;

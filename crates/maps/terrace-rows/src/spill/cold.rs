@@ -6,9 +6,10 @@
 use terrace::encode::{from_key, key as parts};
 use terrace::{Database, Durability, MapOptions, Tiers, Tree};
 
-use super::filter::{Filter, hash};
+use super::filter::{Due, Filter, Ranges, hash, split};
 use super::sketch::Sketch;
 use crate::error::Error;
+use crate::faults::{Fault, planted};
 use crate::table::index::Extract;
 use crate::table::key_map::Span;
 
@@ -41,23 +42,35 @@ pub struct Down {
 /// Rows found by a range, each with the key that it was found by and its primary key.
 pub type Found = Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>;
 
+/// A name as a part of a longer one: no two longer ones are the same.
+fn part(name: &str) -> String {
+    name.replace('%', "%25").replace('/', "%2f")
+}
+
 fn entry_bound(key: &[u8]) -> Vec<u8> {
     parts((key,))
 }
 
 impl Trees {
-    /// Empty ones for a table of a partition.
+    /// Empty ones for a table of a partition. Their names go into `made`, also where the next one fails.
     pub fn make(
         db: &Database,
         table: &str,
         partition: usize,
         extract: Vec<(String, Extract)>,
+        made: &mut Vec<String>,
     ) -> Result<Trees, Error> {
-        let options = || MapOptions::new().tiers(Tiers::One).logged(false);
-        let rows = db.create_tree(&format!("{partition}/{table}"), options())?;
+        let mut make = |name: String| {
+            let options = MapOptions::new().tiers(Tiers::One).logged(false);
+            let tree = db.create_tree(&name, options)?;
+            made.push(name);
+            Ok::<Tree, Error>(tree)
+        };
+        let table = part(table);
+        let rows = make(format!("{partition}/{table}"))?;
         let mut entries = Vec::new();
         for (index, _) in &extract {
-            entries.push(db.create_tree(&format!("{partition}/{table}/{index}"), options())?);
+            entries.push(make(format!("{partition}/{table}/{}", part(index)))?);
         }
         let extract = extract.into_iter().map(|(_, extract)| extract).collect();
         Ok(Trees {
@@ -82,9 +95,9 @@ impl Trees {
         self.extract.iter().map(key).collect()
     }
 
-    /// Writes rows and their entries, all or none.
-    pub fn write(&self, rows: &[Down]) -> Result<(), Error> {
-        let mut batch = self.db.batch();
+    /// Writes rows and their entries, all or none; the entries that are there no more, by their indexes.
+    pub fn write(&self, rows: &[Down]) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+        let (mut batch, mut gone) = (self.db.batch(), Vec::new());
         let asked: Vec<&[u8]> = match self.entries.is_empty() {
             true => Vec::new(),
             false => rows
@@ -116,6 +129,7 @@ impl Trees {
                 }
                 if let Some(old) = old {
                     batch.delete(tree, parts((&old[..], &down.key[..])));
+                    gone.push((i, old.clone()));
                 }
                 if let Some(new) = new {
                     batch.put(tree, parts((&new[..], &down.key[..])), "");
@@ -123,7 +137,7 @@ impl Trees {
             }
         }
         self.db.write(batch, Durability::Buffered)?;
-        Ok(())
+        Ok(gone)
     }
 
     /// Up to `limit` rows of a range of keys, of an index or of the primary one, and whether these are all.
@@ -178,29 +192,61 @@ impl Trees {
         Ok((found, complete))
     }
 
-    /// Everything that a filter has to know, of all rows.
-    fn each_hash(
+    /// Filters of all keys of a range, of a unique index or of the primary one, each with its lowest key.
+    /// O(keys of the range).
+    pub fn filters(
         &self,
+        index: Option<usize>,
         prefix: usize,
-        unique: &[bool],
-        mut see: impl FnMut(u64),
-    ) -> Result<(), Error> {
-        for row in self.rows.iter()? {
-            let (key, _) = row?;
-            see(hash(ROW, &key));
-            if prefix > 0 {
-                see(hash(PREFIX, &key[..prefix.min(key.len())]));
+        due: &Due,
+    ) -> Result<Vec<(Vec<u8>, Filter)>, Error> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        match index {
+            None => {
+                let range = match &due.high {
+                    Some(high) => self.rows.range(due.low.clone()..high.clone())?,
+                    None => self.rows.range(due.low.clone()..)?,
+                };
+                for row in range {
+                    keys.push(row?.0);
+                }
             }
-        }
-        for (i, tree) in self.entries.iter().enumerate().filter(|(i, _)| unique[*i]) {
-            for entry in tree.iter()? {
-                if let Some((key, _)) = from_key::<(Vec<u8>, Vec<u8>)>(&entry?.0) {
-                    see(hash(ENTRY + i as u64, &key));
+            Some(index) => {
+                let low = entry_bound(&due.low);
+                let range = match &due.high {
+                    Some(high) => self.entries[index].range(low..entry_bound(high))?,
+                    None => self.entries[index].range(low..)?,
+                };
+                for entry in range {
+                    keys.extend(from_key::<(Vec<u8>, Vec<u8>)>(&entry?.0).map(|(key, _)| key));
                 }
             }
         }
-        Ok(())
+        if planted(Fault::MadeAnewInPart) {
+            keys.truncate(keys.len() / 2);
+        }
+        let filters = split(&keys).map(|keys| {
+            let hashes: Vec<u64> = keys
+                .iter()
+                .flat_map(|key| hashes(index, prefix, key))
+                .collect();
+            let different = 1 + hashes.windows(3).filter(|some| some[0] != some[2]).count();
+            let mut filter = Filter::to_grow(different);
+            for hash in hashes {
+                filter.add(hash);
+            }
+            (keys[0].clone(), filter)
+        });
+        Ok(filters.collect())
     }
+}
+
+/// All that a filter has to know of a key: of an entry of a unique index, or of a row.
+fn hashes(index: Option<usize>, prefix: usize, key: &[u8]) -> impl Iterator<Item = u64> {
+    let of = hash(index.map_or(ROW, |index| ENTRY + index as u64), key);
+    let begins =
+        (index.is_none() && prefix > 0).then(|| hash(PREFIX, &key[..prefix.min(key.len())]));
+    std::iter::once(of).chain(begins)
 }
 
 /// What memory holds of what is cold.
@@ -209,10 +255,11 @@ pub struct Cold {
     pub trees: Trees,
     /// Ranges that are read lie within keys that begin with the same so many bytes; 0 where they do not.
     pub prefix: usize,
-    unique: Vec<bool>,
-    filter: Filter,
+    /// Of the rows.
+    rows: Ranges,
+    /// Of the entries of each index that is unique.
+    unique: Vec<Option<Ranges>>,
     sketch: Sketch,
-    greatest: Option<Vec<u8>>,
     versions: Box<[u32]>,
     /// Counts what has left memory.
     pub moves: u64,
@@ -226,10 +273,12 @@ impl Cold {
         Cold {
             trees,
             prefix,
-            unique,
-            filter: Filter::new(0),
+            rows: Ranges::new(),
+            unique: unique
+                .into_iter()
+                .map(|unique| unique.then(Ranges::new))
+                .collect(),
             sketch: Sketch::new(sketch),
-            greatest: None,
             versions: vec![0; VERSIONS].into(),
             moves: 0,
             hand: Vec::new(),
@@ -238,25 +287,19 @@ impl Cold {
 
     /// Whether the row of a key may be there.
     pub fn may_have(&self, key: &[u8]) -> bool {
-        // Keys that only grow never ask.
-        self.greatest
-            .as_ref()
-            .is_some_and(|greatest| key <= &greatest[..])
-            && self.filter.may(hash(ROW, key))
+        self.rows.may(key, hash(ROW, key))
     }
 
     /// Whether an entry of a unique index may be there.
     pub fn may_have_entry(&self, index: usize, key: &[u8]) -> bool {
-        self.greatest.is_some() && self.filter.may(hash(ENTRY + index as u64, key))
+        let known = self.unique.get(index).and_then(Option::as_ref);
+        known.is_none_or(|known| known.may(key, hash(ENTRY + index as u64, key)))
     }
 
     /// Whether a range of primary keys may have rows there.
     /// `number` says that keys are numbers of 8 bytes.
     pub fn may_have_range(&self, span: &Span<'_>, number: bool) -> bool {
-        let Some(greatest) = &self.greatest else {
-            return false;
-        };
-        if span.low > &greatest[..] {
+        if !self.rows.reaches(span.low) {
             return false;
         }
         let n = self.prefix;
@@ -267,31 +310,34 @@ impl Cold {
                 high.len() >= n && high[..n] == span.low[..n]
                     || is_next(&span.low[..n], high, number)
             });
-        !within || self.filter.may(hash(PREFIX, &span.low[..n]))
+        !within
+            || self
+                .rows
+                .may_in(span.low, span.high, hash(PREFIX, &span.low[..n]))
     }
 
     /// Notes a row that is written down: with its keys of all indexes.
     pub fn note(&mut self, down: &Down) {
-        let Some(row) = &down.row else { return };
-        self.filter.add(hash(ROW, &down.key));
-        if self.prefix > 0 {
-            self.filter
-                .add(hash(PREFIX, &down.key[..self.prefix.min(down.key.len())]));
-        }
-        let keys = if self.unique.contains(&true) {
-            self.trees.keys_of(row)
-        } else {
-            Vec::new()
+        let Some(row) = &down.row else {
+            self.rows.remove(&down.key);
+            return;
         };
-        for (i, key) in keys.iter().enumerate().filter(|(i, _)| self.unique[*i]) {
-            self.filter.add(hash(ENTRY + i as u64, key));
+        self.rows
+            .add(&down.key, hashes(None, self.prefix, &down.key));
+        if self.unique.iter().any(Option::is_some) {
+            let keys = self.trees.keys_of(row);
+            for (i, known) in self.unique.iter_mut().enumerate() {
+                if let Some(known) = known {
+                    known.add(&keys[i], hashes(Some(i), 0, &keys[i]));
+                }
+            }
         }
-        if self
-            .greatest
-            .as_ref()
-            .is_none_or(|greatest| *greatest < down.key)
-        {
-            self.greatest = Some(down.key.clone());
+    }
+
+    /// Notes that an entry of an index is there no more.
+    pub fn gone(&mut self, index: usize, key: &[u8]) {
+        if let Some(known) = &mut self.unique[index] {
+            known.remove(key);
         }
     }
 
@@ -312,40 +358,30 @@ impl Cold {
         self.sketch.count(hash(ROW, key), period) >= 2
     }
 
-    /// The trees, if the filter is full and has to be made anew from them: with room for so many keys.
-    pub fn grow(&self) -> Option<(Trees, u64)> {
-        // A sixth more than there are: so it has 10 to 12 bits for a key.
-        self.filter.is_full().then(|| {
-            (
-                self.trees.clone(),
-                self.filter.keys() + self.filter.keys() / 6,
-            )
-        })
+    /// A filter that is to be made anew from the trees: of which index, and of which keys.
+    pub fn due(&self) -> Option<(Option<usize>, Due)> {
+        let indexes = self.unique.iter().enumerate();
+        let due = |(i, known): (usize, &Option<Ranges>)| Some((Some(i), known.as_ref()?.due()?));
+        let rows = self.rows.due().map(|due| (None, due));
+        rows.or_else(|| indexes.map(due).find(Option::is_some).flatten())
     }
 
-    /// Takes a filter that knows everything in the trees.
-    pub fn take(&mut self, filter: Filter) {
-        self.filter = filter;
-    }
-
-    /// What it needs to build a filter without the partition.
-    pub fn plan(&self) -> (usize, Vec<bool>) {
-        (self.prefix, self.unique.clone())
+    /// Takes what was made.
+    pub fn take(&mut self, index: Option<usize>, due: &Due, filters: Vec<(Vec<u8>, Filter)>) {
+        let known = match index {
+            None => Some(&mut self.rows),
+            Some(index) => self.unique[index].as_mut(),
+        };
+        if let Some(known) = known {
+            known.take(due, filters);
+        }
     }
 
     /// Its bytes in memory.
     pub fn memory(&self) -> usize {
-        self.filter.memory() + self.sketch.memory() + VERSIONS * 4
+        let unique = self.unique.iter().flatten().map(Ranges::memory);
+        self.rows.memory() + unique.sum::<usize>() + self.sketch.memory() + VERSIONS * 4
     }
-}
-
-/// A filter of everything in the trees.
-pub fn build(trees: &Trees, prefix: usize, unique: &[bool], keys: u64) -> Result<Filter, Error> {
-    let mut filter = Filter::new(keys);
-    trees.each_hash(prefix, unique, |hash| {
-        filter.add(hash);
-    })?;
-    Ok(filter)
 }
 
 /// Whether `high` is the least key past all that begin with `prefix`: of numbers of 8 bytes with zeros behind.

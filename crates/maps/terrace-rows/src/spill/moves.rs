@@ -12,7 +12,7 @@ use crate::txn::undo::Undo;
 const KEY: [u8; 8] = [7; 8];
 
 fn table(db: &Database) -> RawTable {
-    let trees = Trees::make(db, "table", 0, Vec::new()).unwrap();
+    let trees = Trees::make(db, "table", 0, Vec::new(), &mut Vec::new()).unwrap();
     let primary = KeyMap::new(true, &terrace_mem::Options::default()).unwrap();
     RawTable::new(
         "table".into(),

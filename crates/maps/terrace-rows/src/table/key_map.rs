@@ -40,6 +40,12 @@ impl Span<'_> {
         )
     }
 
+    /// The key, where there is room for one alone.
+    pub(crate) fn one(&self) -> Option<&[u8]> {
+        let rest = self.high?.strip_prefix(self.low)?;
+        (rest == [0]).then_some(self.low)
+    }
+
     /// Whether nothing can be in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.high.is_some_and(|high| high <= self.low)

@@ -5,3 +5,4 @@ pub mod index;
 pub mod key_map;
 pub mod raw;
 pub mod slab;
+pub mod sweep;

@@ -11,26 +11,20 @@ use super::key_map::{KeyMap, Span};
 use super::slab::{DIRTY, MAX_ROW, RowId, STORED, Slab, USE};
 use crate::error::Error;
 use crate::faults::{Fault, planted};
-use crate::spill::cold::{Cold, Down};
+use crate::spill::cold::Cold;
 use crate::spill::fetched::Fetched;
 use crate::stats::TableStats;
 use crate::txn::undo::{Before, Undo};
 
-/// Rows that a step of the hand takes down, and that it looks at, at most.
-const TOGETHER: usize = 256;
-const LOOKED_AT: usize = 4096;
-/// Bytes that it takes down, and a row more: the database takes far larger batches.
-const MOST_BYTES: usize = 1 << 20;
-
 /// Keys of indexes, one after the other.
 #[derive(Default)]
-struct Keys {
+pub(super) struct Keys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Keys {
-    fn of(&self, index: usize) -> &[u8] {
+    pub(super) fn of(&self, index: usize) -> &[u8] {
         let from = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[from..self.ends[index]]
     }
@@ -48,7 +42,7 @@ pub enum Place {
 
 /// What a key is to have.
 #[derive(Clone, Copy)]
-enum Target<'a> {
+pub(super) enum Target<'a> {
     Absent,
     Gone,
     Row(&'a [u8], u8),
@@ -62,12 +56,14 @@ pub struct RawTable {
     pub number: bool,
     /// What of it is on the disk.
     pub cold: Option<Cold>,
-    rows: Slab,
-    primary: KeyMap,
-    indexes: Vec<Index>,
+    pub(super) rows: Slab,
+    pub(super) primary: KeyMap,
+    pub(super) indexes: Vec<Index>,
     /// Keys of the row as it is and as it is to be: kept for their room.
-    old: Keys,
-    new: Keys,
+    pub(super) old: Keys,
+    pub(super) new: Keys,
+    /// How far the chunks that are to be emptied have been, while there are some.
+    pub(super) emptied_to: Option<Vec<u8>>,
 }
 
 impl RawTable {
@@ -88,6 +84,7 @@ impl RawTable {
             indexes,
             old: Keys::default(),
             new: Keys::default(),
+            emptied_to: None,
         }
     }
 
@@ -146,10 +143,7 @@ impl RawTable {
         fetched: &mut Fetched,
         see: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), Error> {
-        let one = self.indexes[index].unique
-            && span
-                .high
-                .is_some_and(|high| high.strip_prefix(span.low) == Some(&[0]));
+        let one = self.indexes[index].unique && span.one().is_some();
         let asks = self.cold.as_ref().is_some_and(|cold| match one {
             true => cold.may_have_entry(index, span.low),
             false => cold.moves > 0,
@@ -314,7 +308,11 @@ impl RawTable {
     }
 
     /// Extracts the keys of both, and hands the buffers out.
-    fn both(&mut self, old: Option<RowId>, new: Option<&[u8]>) -> Result<(Keys, Keys), Error> {
+    pub(super) fn both(
+        &mut self,
+        old: Option<RowId>,
+        new: Option<&[u8]>,
+    ) -> Result<(Keys, Keys), Error> {
         let (mut olds, mut news) = (std::mem::take(&mut self.old), std::mem::take(&mut self.new));
         if !self.indexes.is_empty() {
             if let Some(id) = old {
@@ -431,7 +429,7 @@ impl RawTable {
         Ok(())
     }
 
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         key: &[u8],
         entry: Option<RowId>,
@@ -512,147 +510,14 @@ impl RawTable {
         self.apply(key, entry, Target::Row(bytes, state), (&news, &news))
     }
 
-    // ---------------------------------------------------------------- the hand
-
-    /// Takes a row that was read from the disk into memory, if it is asked for often enough and is still only there.
-    pub fn admit(&mut self, key: &[u8], row: &[u8], version: u32, room: bool) -> bool {
-        let period = self.rows.len();
-        let Some(cold) = &mut self.cold else {
-            return false;
-        };
-        let asked = cold.admits(key, period);
-        let still = cold.version(key) == version || planted(Fault::StaleRowTaken);
-        if !(asked || room) || !still || self.primary.get(key).is_some() {
-            return false;
-        }
-        let Ok((olds, news)) = self.both(None, Some(row)) else {
-            return false;
-        };
-        let done = self.apply(key, None, Target::Row(row, STORED | 1), (&olds, &news));
-        (self.old, self.new) = (olds, news);
-        done.is_ok()
-    }
-
-    /// Drops a row, with its entries, that the disk has as it is.
-    fn drop_row(&mut self, key: &[u8], id: RowId) -> bool {
-        let Ok((olds, news)) = self.both(Some(id), None) else {
-            return false;
-        };
-        let done = self.apply(key, Some(id), Target::Absent, (&olds, &news));
-        (self.old, self.new) = (olds, news);
-        if let Some(cold) = &mut self.cold
-            && !planted(Fault::VersionStays)
-        {
-            cold.leaves(key);
-        }
-        done.is_ok()
-    }
-
-    /// A step of the hand: drops unused rows that the disk has, and hands out those that it has not. How many left.
-    pub fn sweep(&mut self) -> (Vec<Down>, u64) {
-        let RawTable {
-            rows,
-            primary,
-            cold,
-            ..
-        } = self;
-        let Some(cold) = cold else {
-            return (Vec::new(), 0);
-        };
-        let (mut downs, mut clean, mut seen, mut last) = (Vec::new(), Vec::new(), 0, None);
-        let mut bytes = 0;
-        let span = Span {
-            low: &cold.hand,
-            high: None,
-            back: false,
-        };
-        primary.each(span, |key, id| {
-            seen += 1;
-            if id == RowId::GONE {
-                downs.push(Down {
-                    key: key.to_vec(),
-                    row: None,
-                    stored: true,
-                });
-            } else {
-                let state = rows.state(id);
-                match state & USE {
-                    0 if state & (DIRTY | STORED) == STORED => clean.push((key.to_vec(), id)),
-                    0 => {
-                        // It may be there from here on, whatever happens meanwhile.
-                        rows.set_state(id, STORED);
-                        bytes += key.len() + rows.get(id).len();
-                        downs.push(Down {
-                            key: key.to_vec(),
-                            row: Some(rows.get(id).to_vec()),
-                            stored: state & STORED != 0,
-                        });
-                    }
-                    _ => rows.set_state(id, state - 1),
-                }
-            }
-            let goes_on =
-                downs.len() + clean.len() < TOGETHER && seen < LOOKED_AT && bytes < MOST_BYTES;
-            if !goes_on {
-                last = Some([key, &[0]].concat());
-            }
-            goes_on
-        });
-        cold.hand = last.unwrap_or_default();
-        let dropped = clean
-            .into_iter()
-            .filter(|(key, id)| self.drop_row(key, *id))
-            .count();
-        (downs, dropped as u64)
-    }
-
-    /// The end of a step: what was written down leaves memory, if it is as it was and unused. How many left.
-    pub fn swept(&mut self, downs: &[Down]) -> u64 {
-        let mut left = 0;
-        for down in downs {
-            if let Some(cold) = &mut self.cold
-                && !planted(Fault::FilterForgets)
-            {
-                cold.note(down);
-            }
-            match (self.primary.get(&down.key), &down.row) {
-                (Some(RowId::GONE), None) => {
-                    self.primary.remove(&down.key);
-                    if let Some(cold) = &mut self.cold {
-                        cold.leaves(&down.key);
-                    }
-                    left += 1;
-                }
-                (Some(id), Some(_))
-                    if id != RowId::GONE && self.rows.state(id) & (DIRTY | USE) == 0 =>
-                {
-                    left += u64::from(self.drop_row(&down.key, id));
-                }
-                _ => {}
-            }
-        }
-        left
-    }
-
-    /// A step that came to nothing: nothing was written.
-    pub fn not_swept(&mut self, downs: &[Down]) {
-        for down in downs {
-            if let (Some(id), Some(_)) = (self.primary.get(&down.key), &down.row)
-                && id != RowId::GONE
-            {
-                let state = self.rows.state(id);
-                self.rows.set_state(id, state | DIRTY);
-            }
-        }
-    }
-
-    /// Bytes that are in use. O(segments / 64), O(keys in dynamic stages) for lists.
+    /// Bytes that are in use, of lists of late. O(segments / 64).
     pub fn used(&self) -> usize {
-        let indexes: usize = self.indexes.iter().map(Index::memory).sum();
-        self.rows.live()
-            + self.primary.memory().total()
-            + indexes
-            + self.cold.as_ref().map_or(0, Cold::memory)
+        let indexes: usize = self.indexes.iter().map(Index::memory_of_late).sum();
+        let rows = match planted(Fault::FreeSlotsUncounted) {
+            true => self.rows.live(),
+            false => self.rows.memory(),
+        };
+        rows + self.primary.memory().total() + indexes + self.cold.as_ref().map_or(0, Cold::memory)
     }
 
     /// Moves all entries of all indexes to their static stages.

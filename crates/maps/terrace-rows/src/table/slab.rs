@@ -2,16 +2,17 @@
 //!
 //! Sizes go up by an eighth, so a row leaves a ninth of its slot free at most; how much is said in the free part
 //! itself, so there is no header. Beside each chunk lies a byte for each slot. A free slot names the next free one.
-//! A chunk without rows gives its memory back.
+//! A chunk without rows gives its memory back. Where many have few rows, some of them are to be emptied: nothing
+//! comes into these any more, and who keeps rows here moves them one by one ([`Slab::begin_emptying`]).
 
-/// Bytes of a full chunk.
-const CHUNK: usize = 256 << 10;
+/// Bytes of a full chunk. Small ones, as the last one of each size has room that nobody uses.
+pub const CHUNK: usize = 64 << 10;
 /// The largest row that lies in a slot; longer ones have an allocation of their own.
 const LARGEST: usize = 4096;
 /// The smallest slot.
 const SMALLEST: usize = 16;
 /// Bits of a row's number that say its slot: as many as the smallest slots of a chunk need.
-const SLOT_BITS: u32 = 14;
+const SLOT_BITS: u32 = 12;
 /// Most chunks that can be numbered; the last number is kept for [`RowId::GONE`].
 const CHUNKS: usize = (1 << (32 - SLOT_BITS)) - 1;
 /// Rows of their own allocation in a chunk.
@@ -64,9 +65,29 @@ struct Chunk {
     states: Vec<u8>,
     free: u16,
     live: u16,
+    /// Whether it is to be emptied.
+    closing: bool,
 }
 
 impl Chunk {
+    fn new(class: u8, size: usize) -> Chunk {
+        Chunk {
+            class,
+            size,
+            bytes: Vec::new(),
+            large: Vec::new(),
+            states: Vec::new(),
+            free: NONE,
+            live: 0,
+            closing: false,
+        }
+    }
+
+    /// Whether rows come into it.
+    fn is_open(&self) -> bool {
+        self.class != UNUSED && !self.closing && !self.is_full()
+    }
+
     fn slots(&self) -> usize {
         if self.class == LARGE {
             LARGE_SLOTS
@@ -189,7 +210,7 @@ impl Slab {
                 None => break self.add_chunk(class, size)?,
                 Some(&at) => {
                     let chunk = &self.chunks[at as usize];
-                    if chunk.class == class && !chunk.is_full() {
+                    if chunk.class == class && chunk.is_open() {
                         break at;
                     }
                     self.open[usize::from(class)].pop();
@@ -243,15 +264,7 @@ impl Slab {
     }
 
     fn add_chunk(&mut self, class: u8, size: usize) -> Option<u32> {
-        let chunk = Chunk {
-            class,
-            size,
-            bytes: Vec::new(),
-            large: Vec::new(),
-            states: Vec::new(),
-            free: NONE,
-            live: 0,
-        };
+        let chunk = Chunk::new(class, size);
         let at = match self.unused.pop() {
             Some(at) => {
                 self.chunks[at as usize] = chunk;
@@ -324,18 +337,71 @@ impl Slab {
             let large: usize = chunk.large.iter().map(|row| row.len()).sum();
             self.bytes -= taken(chunk) + large;
             self.live -= large;
-            *chunk = Chunk {
-                class: UNUSED,
-                size: 0,
-                bytes: Vec::new(),
-                large: Vec::new(),
-                states: Vec::new(),
-                free: NONE,
-                live: 0,
-            };
+            *chunk = Chunk::new(UNUSED, 0);
             self.unused.push(at as u32);
-        } else if was_full {
+        } else if was_full && !chunk.closing {
             self.open[usize::from(class)].push(at as u32);
+        }
+    }
+
+    // ---------------------------------------------------------------- emptying
+
+    /// Lets the chunks with the fewest rows be emptied, as many as the others have room for, if at least so many bytes
+    /// come free by it. Whether it does. O(chunks).
+    pub fn begin_emptying(&mut self, least: usize) -> bool {
+        if self.bytes - self.live < least {
+            return false;
+        }
+        let mut of: Vec<Vec<u32>> = vec![Vec::new(); self.open.len()];
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            // A large row gives its bytes back by itself.
+            if chunk.class != UNUSED && chunk.class != LARGE {
+                of[usize::from(chunk.class)].push(at as u32);
+            }
+        }
+        let (mut closing, mut freed) = (Vec::new(), 0);
+        for chunks in &mut of {
+            chunks.sort_unstable_by_key(|&at| self.chunks[at as usize].live);
+            let rows: usize = chunks
+                .iter()
+                .map(|&at| usize::from(self.chunks[at as usize].live))
+                .sum();
+            let Some(&any) = chunks.first() else { continue };
+            let needed = rows.div_ceil(self.chunks[any as usize].slots());
+            let many = &chunks[..chunks.len() - needed];
+            freed += many
+                .iter()
+                .map(|&at| taken(&self.chunks[at as usize]))
+                .sum::<usize>();
+            closing.extend_from_slice(many);
+        }
+        if freed < least {
+            return false;
+        }
+        for at in closing {
+            self.chunks[at as usize].closing = true;
+        }
+        // The fullest ones are filled first.
+        for (open, mut chunks) in self.open.iter_mut().zip(of) {
+            if !chunks.is_empty() {
+                chunks.retain(|&at| self.chunks[at as usize].is_open());
+                *open = chunks;
+            }
+        }
+        true
+    }
+
+    /// Whether a row lies in a chunk that is to be emptied.
+    pub fn is_closing(&self, id: RowId) -> bool {
+        self.chunks[id.parts().0].closing
+    }
+
+    /// Chunks that still have rows are used again as others are.
+    pub fn end_emptying(&mut self) {
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            if std::mem::take(&mut chunk.closing) && chunk.is_open() {
+                self.open[usize::from(chunk.class)].push(at as u32);
+            }
         }
     }
 }
@@ -380,6 +446,42 @@ mod tests {
             "{named} of {}",
             slab.chunks.len()
         );
+    }
+
+    #[test]
+    fn sparse_chunks_are_emptied_and_full_ones_are_not() {
+        let mut slab = Slab::default();
+        let row = |n: usize| vec![n as u8; 60 + 40 * (n % 2)];
+        let mut rows: Vec<(RowId, usize)> = (0..20_000)
+            .map(|n| (slab.insert(&row(n), 0).unwrap(), n))
+            .collect();
+        let full = slab.memory();
+        assert!(!slab.begin_emptying(CHUNK));
+        // Of each size one row of four is left, spread over all chunks.
+        rows.retain(|&(id, n)| {
+            let stays = n / 2 % 4 == 0;
+            if !stays {
+                slab.remove(id);
+            }
+            stays
+        });
+        assert!(slab.memory() == full && slab.begin_emptying(CHUNK));
+        let mut moved = 0;
+        for (id, _) in &mut rows {
+            if slab.is_closing(*id) {
+                let bytes = slab.get(*id).to_vec();
+                let new = slab.insert(&bytes, slab.state(*id)).unwrap();
+                assert!(!slab.is_closing(new));
+                slab.remove(*id);
+                (*id, moved) = (new, moved + 1);
+            }
+        }
+        slab.end_emptying();
+        assert!(moved < rows.len(), "{moved} of {}", rows.len());
+        assert!(rows.iter().all(|&(id, n)| slab.get(id) == row(n)));
+        // A chunk of each size may be nearly empty.
+        let most = slab.live() + 2 * CHUNK + slab.chunks.capacity() * size_of::<Chunk>();
+        assert!(slab.memory() <= most, "{} of {most}", slab.memory());
     }
 
     #[test]

@@ -7,14 +7,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::partition::{Partition, lock};
 use crate::error::Error;
-use crate::spill::cold::{Down, build};
+use crate::spill::cold::Down;
+use crate::table::raw::RawTable;
 
-/// Changes after which memory is looked at.
-const LOOK: u64 = 128;
-/// Steps of the hand after one transaction, at most: others run in between.
-const STEPS: usize = 64;
-/// Of a partition's share so much may be in use beyond it while somebody else moves the hand; who adds more waits.
-const AHEAD: usize = 64;
+/// Bytes of changes after which memory is looked at.
+pub const LOOK: u64 = 16 << 10;
+/// Of a partition's share so much is kept free: the hand begins there, and who adds rows waits only when it is used up.
+const SPARE: usize = 64;
+/// Steps of the hand after one transaction while there is spare room: so none takes long.
+const STEPS: usize = 2;
+/// Steps after one transaction at most: others run in between.
+const MOST_STEPS: usize = 64;
+/// Of a share so much free room in chunks with few rows is put together.
+const SPARSE: usize = 128;
 
 /// Who moves the hand of a partition; also after a panic nobody does any more.
 struct Moves<'a> {
@@ -47,26 +52,36 @@ impl Drop for Unwritten<'_> {
 /// Moves the hand of a partition until it is within its share, in steps that let others in between. What fails is
 /// told to the next transaction: this one is done.
 pub fn make_room(of: &Mutex<Partition>, stepped: &Condvar, share: usize) {
-    for step in 0..STEPS {
+    for step in 0..MOST_STEPS {
         let mut partition = lock(of);
-        if step == 0 && partition.changes < LOOK {
+        if step == 0 && partition.changed < LOOK {
             return;
         }
+        let mut used = partition.used();
         // Else who adds rows would outrun who writes them down.
-        while partition.busy && partition.used() > share + share / AHEAD {
+        while partition.busy && used > share {
             let woken = stepped.wait(partition);
             partition = woken.unwrap_or_else(PoisonError::into_inner);
+            used = partition.used();
         }
         if partition.busy {
             return;
         }
-        partition.changes = 0;
-        if partition.used() <= share {
+        partition.changed = 0;
+        if used <= share - share / SPARE || used <= share && step >= STEPS {
             return;
         }
         partition.busy = true;
         let moves = Moves { of, stepped };
-        let swept = self::step(of, partition);
+        // Chunks that are being emptied take no rows, so memory grows little meanwhile.
+        let enough = put_together(&mut partition, share / SPARSE) && used <= share;
+        let swept = match enough {
+            true => {
+                drop(partition);
+                Ok(())
+            }
+            false => self::step(of, partition),
+        };
         drop(moves);
         if let Err(error) = swept {
             lock(of).failure = Some(error);
@@ -74,7 +89,13 @@ pub fn make_room(of: &Mutex<Partition>, stepped: &Condvar, share: usize) {
         }
     }
     // There is more to do: after the next transaction.
-    lock(of).changes = LOOK;
+    lock(of).changed = LOOK;
+}
+
+/// Lets rows of a table whose chunks are sparse move together, a step of it; whether there is such a table.
+fn put_together(partition: &mut Partition, least: usize) -> bool {
+    let step = |table: &mut RawTable| table.is_sparse(least).then(|| table.empty_some());
+    partition.tables.iter_mut().find_map(step).is_some()
 }
 
 /// One step of the hand, over the table whose turn it is; writes while nobody holds the partition.
@@ -94,11 +115,11 @@ fn step(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Resu
     // A table is gone through to its end before the next one has its turn.
     let ended = cold.hand.is_empty();
     let trees = cold.trees.clone();
-    let (grow, (prefix, unique)) = (cold.grow(), cold.plan());
+    let (due, prefix) = (cold.due(), cold.prefix);
     if ended {
         partition.turn = table + 1;
     }
-    if downs.is_empty() && grow.is_none() {
+    if downs.is_empty() && due.is_none() {
         return Ok(());
     }
     drop(partition);
@@ -107,15 +128,21 @@ fn step(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Resu
         table,
         downs: &downs,
     };
-    // Only the hand adds to the filter, and there is one: what it reads now is all there is.
-    let written = trees.write(&downs).and_then(|()| match grow {
-        Some((trees, keys)) => build(&trees, prefix, &unique, keys).map(Some),
-        None => Ok(None),
-    });
-    let filter = written?;
+    let gone = match downs.is_empty() {
+        true => Vec::new(),
+        false => trees.write(&downs)?,
+    };
+    // Only the hand adds to the filters, and there is one: what it reads now is all there is.
+    let made = match due {
+        Some((index, due)) => Some((index, trees.filters(index, prefix, &due)?, due)),
+        None => None,
+    };
     let mut partition = lock(of);
-    if let (Some(filter), Some(cold)) = (filter, &mut partition.tables[table].cold) {
-        cold.take(filter);
+    if let Some(cold) = &mut partition.tables[table].cold {
+        if let Some((index, filters, due)) = made {
+            cold.take(index, &due, filters);
+        }
+        gone.iter().for_each(|(index, key)| cold.gone(*index, key));
     }
     let left = partition.tables[table].swept(&downs);
     partition.counts.evicted += left;

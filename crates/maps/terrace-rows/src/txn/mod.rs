@@ -50,7 +50,13 @@ impl<'s> Transaction<'s> {
             row: Vec::new(),
             fetched: Fetched::default(),
         };
-        for (_, partition) in transaction.partitions() {
+        transaction.usable()?;
+        Ok(transaction)
+    }
+
+    /// Whether its partitions can be used.
+    pub(crate) fn usable(&mut self) -> Result<(), Error> {
+        for (_, partition) in self.partitions() {
             if partition.broken {
                 return Err(Error::Broken);
             }
@@ -58,7 +64,7 @@ impl<'s> Transaction<'s> {
                 return Err(failure);
             }
         }
-        Ok(transaction)
+        Ok(())
     }
 
     pub(crate) fn commit(mut self) {
@@ -193,7 +199,7 @@ impl<'s> Transaction<'s> {
     fn write(&mut self, handle: Handle, key: &[u8], row: Option<&[u8]>) -> Result<(), Error> {
         self.check(handle)?;
         let (number, partition, fetched) = self.parts();
-        partition.changes += 1;
+        partition.changed += partition::weight(key, row.unwrap_or_default());
         let Partition { tables, undo, .. } = partition;
         tables[handle.table as usize].write((number, handle.table), key, row, undo, fetched)
     }

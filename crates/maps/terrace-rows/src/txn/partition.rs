@@ -13,6 +13,11 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What a change of a row counts as, of the bytes after which memory is looked at: it and its entries.
+pub fn weight(key: &[u8], row: &[u8]) -> u64 {
+    (key.len() + row.len() + 64) as u64
+}
+
 /// What one transaction at a time has for itself.
 #[derive(Default)]
 pub struct Partition {
@@ -22,8 +27,8 @@ pub struct Partition {
     pub undo: Undo,
     /// Whether taking back has failed: then nobody knows what is there.
     pub broken: bool,
-    /// Changes since memory was looked at.
-    pub changes: u64,
+    /// Bytes of changes since memory was looked at.
+    pub changed: u64,
     /// Whether somebody moves the hand.
     pub busy: bool,
     /// Why rows could not leave memory: told to the next transaction.

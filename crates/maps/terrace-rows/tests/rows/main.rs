@@ -1,6 +1,7 @@
 //! The store against a model, under faults that are planted, and what its handles refuse.
 
 mod faults;
+mod memory;
 mod model;
 mod spill;
 mod store;
