@@ -1,21 +1,22 @@
 //! Rows in memory beside what a program would take else: the crate `multi_index_map`, with one primary and two further
 //! indexes, all ordered. And what a row on the disk costs of the memory.
 
+use std::ops::Range;
 use std::path::Path;
 
 use multi_index_map::MultiIndexMap;
 use serde::Serialize;
 use terrace_bench::resident;
 use terrace_bench::rng::{Rng, mix};
-use terrace_rows::{Error, Options, Row, Span, Store, Transaction};
+use terrace_rows::{Error, Options, Row, Span, Store, Table, Transaction};
 
 use super::single::processor_time;
 
 /// Operations in a transaction: who glues maps together locks them for a while, too.
 const TOGETHER: u64 = 100;
-/// Rounds of lookups; the best one counts, as what disturbs only makes slower.
-const ROUNDS: u64 = 5;
-/// Lookups in a round.
+/// Turns in which both are filled, and asked.
+const TURNS: u64 = 10;
+/// Lookups of each kind in a turn.
 const LOOKUPS: u64 = 50_000;
 /// Accounts of a branch.
 const BRANCH: u64 = 10;
@@ -38,7 +39,7 @@ impl Account {
         Account {
             id: mix(n + 1),
             email: email(n),
-            branch: mix(n) % (rows / BRANCH).max(1),
+            branch: branch(n, rows),
             balance: n as i64,
             name: format!("Name {}", n % 10_000),
         }
@@ -83,7 +84,7 @@ impl Row for Account {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Line {
     name: &'static str,
     bytes_a_row: f64,
@@ -93,171 +94,188 @@ struct Line {
     by_branch_ns: f64,
 }
 
-/// Nanoseconds of a processor for each of `operations`, which `some` does from the first one up to before the second.
-fn each(
-    operations: u64,
-    mut some: impl FnMut(u64, u64) -> anyhow::Result<()>,
-) -> anyhow::Result<f64> {
-    let begin = processor_time()?;
-    for from in (0..operations).step_by(TOGETHER as usize) {
-        some(from, (from + TOGETHER).min(operations))?;
+/// What is looked for.
+#[derive(Clone, Copy)]
+enum By {
+    Id,
+    Email,
+    Branch,
+}
+
+fn branch(n: u64, rows: u64) -> u64 {
+    mix(n) % (rows / BRANCH).max(1)
+}
+
+/// Rows of the store, decoded, or where they lie.
+struct Ours {
+    store: Store,
+    table: Table<Account>,
+    rows: u64,
+}
+
+impl Ours {
+    fn new(rows: u64) -> anyhow::Result<Ours> {
+        let store = Store::in_memory();
+        let table = store
+            .table::<Account>("accounts")
+            .unique("email", |a| a.email.clone())
+            .index("branch", |a| a.branch)
+            .create()?;
+        Ok(Ours { store, table, rows })
     }
-    Ok((processor_time()? - begin) as f64 / operations as f64)
-}
 
-/// The best of several rounds of lookups, of numbers that are drawn.
-fn lookups(rows: u64, mut some: impl FnMut(&[u64]) -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    let mut best = f64::MAX;
-    for round in 0..ROUNDS {
-        let mut rng = Rng::new(round);
-        let drawn: Vec<u64> = (0..LOOKUPS).map(|_| rng.below(rows)).collect();
-        let of = |from: u64, to: u64| some(&drawn[from as usize..to as usize]);
-        best = best.min(each(drawn.len() as u64, of)?);
+    fn insert(&self, some: Range<u64>) -> anyhow::Result<()> {
+        let one = |t: &mut Transaction<'_>, n| t.insert(&self.table, &Account::nth(n, self.rows));
+        Ok(self
+            .store
+            .transact(|t| some.clone().try_for_each(|n| one(t, n)))?)
     }
-    Ok(best)
-}
 
-fn grown(before: Option<u64>) -> f64 {
-    let now = resident::now().unwrap_or_default();
-    now.saturating_sub(before.unwrap_or_default()) as f64
-}
-
-fn ours(rows: u64, lent: bool) -> anyhow::Result<(Line, Store)> {
-    let before = resident::now();
-    let store = Store::in_memory();
-    let table = store
-        .table::<Account>("accounts")
-        .unique("email", |a| a.email.clone())
-        .index("branch", |a| a.branch)
-        .create()?;
-    let insert_ns = each(rows, |from, to| {
-        store
-            .transact(|t| (from..to).try_for_each(|n| t.insert(&table, &Account::nth(n, rows))))?;
-        Ok(())
-    })?;
-    let bytes_a_row = grown(before) / rows as f64;
-    let found = |sum: &mut i64, account: Option<Account>| {
-        *sum += account.ok_or(Error::Missing)?.balance;
-        Ok::<(), Error>(())
-    };
-    let mut sum = 0;
-    let by_id_ns = lookups(rows, |drawn| {
-        store.transact(|t| {
-            for n in drawn {
-                match lent {
-                    true => {
-                        let row = t.bytes(*table, &mix(n + 1).to_be_bytes())?;
-                        sum += balance(row.ok_or(Error::Missing)?);
-                    }
-                    false => found(&mut sum, t.get(&table, &mix(n + 1))?)?,
-                }
-            }
-            Ok::<(), Error>(())
-        })?;
-        Ok(())
-    })?;
-    // Rows of a key of an index, where they lie.
-    let lend = |t: &mut Transaction<'_>, index: &str, key: &[u8], sum: &mut i64| {
-        let past = [key, &[0]].concat();
-        let span = Span {
-            low: key,
-            high: Some(&past),
-            back: false,
+    /// The sum of the balances of what is found.
+    fn decoded(&self, by: By, drawn: &[u64]) -> anyhow::Result<i64> {
+        let table = &self.table;
+        let sum = |found: Vec<Account>| found.iter().map(|a| a.balance).sum::<i64>();
+        let one = |t: &mut Transaction<'_>, n: u64| {
+            Ok::<i64, Error>(match by {
+                By::Id => t.get(table, &mix(n + 1))?.map_or(0, |a| a.balance),
+                By::Email => sum(t.index(table, "email", &email(n))?),
+                By::Branch => sum(t.index(table, "branch", &branch(n, self.rows))?),
+            })
         };
-        t.each_by_index(*table, index, span, |_, row| {
-            *sum += balance(row);
-            true
-        })
-    };
-    let by_email_ns = lookups(rows, |drawn| {
-        store.transact(|t| {
-            for n in drawn {
-                match lent {
-                    true => lend(t, "email", email(*n).as_bytes(), &mut sum)?,
-                    false => found(&mut sum, t.index(&table, "email", &email(*n))?.pop())?,
-                }
-            }
-            Ok::<(), Error>(())
-        })?;
-        Ok(())
-    })?;
-    let by_branch_ns = lookups(rows, |drawn| {
-        store.transact(|t| {
-            for n in drawn {
-                let branch = mix(*n) % (rows / BRANCH).max(1);
-                match lent {
-                    true => lend(t, "branch", &branch.to_be_bytes(), &mut sum)?,
-                    false => {
-                        let accounts = t.index(&table, "branch", &branch)?;
-                        sum += accounts.iter().map(|a| a.balance).sum::<i64>();
+        Ok(self.store.transact(|t| {
+            drawn
+                .iter()
+                .try_fold(0, |sum, &n| Ok::<_, Error>(sum + one(t, n)?))
+        })?)
+    }
+
+    /// The same without a row being decoded.
+    fn lent(&self, by: By, drawn: &[u64]) -> anyhow::Result<i64> {
+        let mut sum = 0;
+        self.store.transact(|t| {
+            for &n in drawn {
+                let (index, key) = match by {
+                    By::Id => {
+                        let row = t.bytes(*self.table, &mix(n + 1).to_be_bytes())?;
+                        sum += row.map_or(0, balance);
+                        continue;
                     }
-                }
+                    By::Email => ("email", email(n).into_bytes()),
+                    By::Branch => ("branch", branch(n, self.rows).to_be_bytes().to_vec()),
+                };
+                let past = [&key[..], &[0]].concat();
+                let span = Span {
+                    low: &key,
+                    high: Some(&past),
+                    back: false,
+                };
+                t.each_by_index(*self.table, index, span, |_, row| {
+                    sum += balance(row);
+                    true
+                })?;
             }
             Ok::<(), Error>(())
         })?;
-        Ok(())
-    })?;
-    std::hint::black_box(sum);
-    let name = if lent { "rows, lent" } else { "rows" };
-    let line = Line {
-        name,
-        bytes_a_row,
-        insert_ns,
-        by_id_ns,
-        by_email_ns,
-        by_branch_ns,
-    };
-    Ok((line, store))
+        Ok(sum)
+    }
 }
 
-fn rival(rows: u64) -> anyhow::Result<Line> {
-    let before = resident::now();
-    let mut map = MultiIndexAccountMap::default();
-    let insert_ns = each(rows, |from, to| {
-        for n in from..to {
-            let done = map.try_insert(Account::nth(n, rows));
-            anyhow::ensure!(done.is_ok(), "row {n} is there already");
+fn insert(map: &mut MultiIndexAccountMap, some: Range<u64>, rows: u64) -> anyhow::Result<()> {
+    for n in some {
+        let done = map.try_insert(Account::nth(n, rows));
+        anyhow::ensure!(done.is_ok(), "row {n} is there already");
+    }
+    Ok(())
+}
+
+fn found(map: &MultiIndexAccountMap, by: By, drawn: &[u64], rows: u64) -> i64 {
+    let one = |&n: &u64| match by {
+        By::Id => map.get_by_id(&mix(n + 1)).map_or(0, |a| a.balance),
+        By::Email => map.get_by_email(&email(n)).map_or(0, |a| a.balance),
+        By::Branch => {
+            let of = map.get_by_branch(&branch(n, rows));
+            of.iter().map(|a| a.balance).sum()
         }
-        Ok(())
-    })?;
-    let bytes_a_row = grown(before) / rows as f64;
-    let mut sum = 0;
-    let mut found = |account: Option<&Account>| {
-        sum += account
-            .ok_or_else(|| anyhow::anyhow!("a row is missing"))?
-            .balance;
-        anyhow::Ok(())
     };
-    let by_id_ns = lookups(rows, |drawn| {
-        drawn
-            .iter()
-            .try_for_each(|n| found(map.get_by_id(&mix(n + 1))))
-    })?;
-    let by_email_ns = lookups(rows, |drawn| {
-        drawn
-            .iter()
-            .try_for_each(|n| found(map.get_by_email(&email(*n))))
-    })?;
-    let by_branch_ns = lookups(rows, |drawn| {
-        for n in drawn {
-            let branch = mix(*n) % (rows / BRANCH).max(1);
-            sum += map
-                .get_by_branch(&branch)
-                .iter()
-                .map(|a| a.balance)
-                .sum::<i64>();
+    drawn.iter().map(one).sum()
+}
+
+/// Nanoseconds of a processor.
+fn measured(some: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let begin = processor_time()?;
+    some()?;
+    Ok((processor_time()? - begin) as f64)
+}
+
+/// Bytes of a row by which the process grows: ours first, which stay meanwhile, so that what they leave to the allocator
+/// is to the rival's good.
+fn grown(rows: u64) -> anyhow::Result<[f64; 2]> {
+    let now = || resident::now().unwrap_or_default() as f64 / rows as f64;
+    let (ours, mut rival) = (Ours::new(rows)?, MultiIndexAccountMap::default());
+    let before = now();
+    for from in (0..rows).step_by(TOGETHER as usize) {
+        ours.insert(from..(from + TOGETHER).min(rows))?;
+    }
+    let between = now();
+    insert(&mut rival, 0..rows, rows)?;
+    Ok([between - before, now() - between])
+}
+
+/// Fills both by turns, and looks for the same in both by turns: so what else runs here disturbs both.
+fn compared(rows: u64) -> anyhow::Result<[Line; 3]> {
+    let line = |name| Line {
+        name,
+        ..Line::default()
+    };
+    let mut lines = [line("rows"), line("rows, lent"), line("multi_index_map")];
+    let [first, second] = grown(rows)?;
+    for (line, bytes) in lines.iter_mut().zip([first, first, second]) {
+        line.bytes_a_row = bytes;
+    }
+    let (ours, mut rival) = (Ours::new(rows)?, MultiIndexAccountMap::default());
+    for turn in 0..TURNS {
+        let some = rows * turn / TURNS..rows * (turn + 1) / TURNS;
+        let each = some.clone().step_by(TOGETHER as usize);
+        let first = measured(|| {
+            let mut each = each.map(|from| from..(from + TOGETHER).min(some.end));
+            each.try_for_each(|some| ours.insert(some))
+        })?;
+        let second = measured(|| insert(&mut rival, some, rows))?;
+        for (line, spent) in lines.iter_mut().zip([first, first, second]) {
+            line.insert_ns += spent / rows as f64;
         }
-        Ok(())
-    })?;
-    std::hint::black_box(sum);
-    Ok(Line {
-        name: "multi_index_map",
-        bytes_a_row,
-        insert_ns,
-        by_id_ns,
-        by_email_ns,
-        by_branch_ns,
-    })
+    }
+    for turn in 0..TURNS {
+        let mut rng = Rng::new(turn);
+        let drawn: Vec<u64> = (0..LOOKUPS).map(|_| rng.below(rows)).collect();
+        for by in [By::Id, By::Email, By::Branch] {
+            let mut sums = [0; 3];
+            let each = drawn.chunks(TOGETHER as usize);
+            for (way, line) in lines.iter_mut().enumerate() {
+                let spent = measured(|| {
+                    for drawn in each.clone() {
+                        sums[way] += match way {
+                            0 => ours.decoded(by, drawn)?,
+                            1 => ours.lent(by, drawn)?,
+                            _ => found(&rival, by, drawn, rows),
+                        };
+                    }
+                    Ok(())
+                })?;
+                let sum = match by {
+                    By::Id => &mut line.by_id_ns,
+                    By::Email => &mut line.by_email_ns,
+                    By::Branch => &mut line.by_branch_ns,
+                };
+                *sum += spent / (LOOKUPS * TURNS) as f64;
+            }
+            anyhow::ensure!(
+                sums.iter().all(|sum| *sum == sums[2] && *sum > 0),
+                "not the same is found: {sums:?}"
+            );
+        }
+    }
+    Ok(lines)
 }
 
 /// Compares, and measures rows on the disk.
@@ -265,13 +283,9 @@ fn rival(rows: u64) -> anyhow::Result<Line> {
 /// # Errors
 /// Those of the store.
 pub fn run(dir: &Path, rows: u64, json: bool) -> anyhow::Result<()> {
-    // Ours come first and stay: what they leave to the allocator is to the rival's good.
-    let (first, store) = ours(rows, false)?;
-    let bytes = store.stats().memory() as f64 / rows as f64;
-    let (lent, other) = ours(rows, true)?;
-    let rival = rival(rows)?;
-    drop((store, other));
-    for line in [&first, &lent, &rival] {
+    let lines = compared(rows)?;
+    let rival = &lines[2];
+    for line in &lines {
         if json {
             println!("{}", serde_json::to_string(line)?);
             continue;
@@ -291,9 +305,6 @@ pub fn run(dir: &Path, rows: u64, json: bool) -> anyhow::Result<()> {
             line.by_branch_ns,
             rival.by_branch_ns / line.by_branch_ns,
         );
-    }
-    if !json {
-        println!("rows count {bytes:.0} bytes a row themselves");
     }
     for ascending in [true, false] {
         cold(&dir.join("rows"), rows, ascending, json)?;
