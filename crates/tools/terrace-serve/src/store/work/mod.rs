@@ -51,6 +51,7 @@ pub enum Told<'t> {
 }
 
 /// Where commands stood when several of them began that may be taken back together.
+#[cfg(feature = "lua")]
 pub struct Mark {
     undo: usize,
     kept: bool,
