@@ -55,6 +55,14 @@ impl Scripts {
             return true;
         }
         let bytes = text.len() + OVERHEAD;
+        // What stays for good is not made room of, and nothing goes in vain.
+        let loaded = self.by_name.values().filter(|kept| kept.loaded);
+        let (count, stays) = loaded.fold((0, 0), |(count, bytes), kept| {
+            (count + 1, bytes + kept.text.len() + OVERHEAD)
+        });
+        if count >= MOST || stays.saturating_add(bytes) > self.most {
+            return false;
+        }
         while self.by_name.len() >= MOST || self.bytes + bytes > self.most {
             let Some(oldest) = self.called.pop_front() else {
                 return false;

@@ -203,7 +203,8 @@ impl Dispatcher {
         group: (usize, usize),
     ) -> Option<Outcome> {
         work.commit().err()?;
-        if line.at <= line.single_until {
+        // What was written of it would be there twice.
+        if line.at <= line.single_until || work.is_in_parts() {
             line.session.closing = true;
             return Some(Outcome::Close);
         }

@@ -54,6 +54,8 @@ impl Reply {
             outer => outer.min(most),
         };
         self.until = self.until.max(at + SHORT);
+        // Of the one before, which has its error.
+        self.over = false;
         outer
     }
 
@@ -90,7 +92,7 @@ impl Reply {
         self.bytes.push(b'-');
         let clean = text.bytes().map(|b| if b < b' ' { b' ' } else { b });
         self.bytes.extend(clean);
-        self.raw(b"\r\n");
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// A whole number.
@@ -122,14 +124,16 @@ impl Reply {
         }
     }
 
-    /// No value.
+    /// No value. As short as it is, it is written wherever the answer has to end.
     pub fn null(&mut self) {
-        self.raw(if self.third { b"_\r\n" } else { b"$-1\r\n" });
+        let none: &[u8] = if self.third { b"_\r\n" } else { b"$-1\r\n" };
+        self.bytes.extend_from_slice(none);
     }
 
     /// No array.
     pub fn null_array(&mut self) {
-        self.raw(if self.third { b"_\r\n" } else { b"*-1\r\n" });
+        let none: &[u8] = if self.third { b"_\r\n" } else { b"*-1\r\n" };
+        self.bytes.extend_from_slice(none);
     }
 
     /// An array of so many answers follows.

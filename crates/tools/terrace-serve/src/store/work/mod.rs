@@ -105,6 +105,8 @@ pub struct Work {
     kept: usize,
     /// Whether a part of what such commands did is written, and cannot be taken back.
     undo_lost: bool,
+    /// Whether a part of what goes together is written already, so that it cannot run once more.
+    in_parts: bool,
     held: Vec<u16>,
     is_held: Vec<bool>,
     events: Vec<Event>,
@@ -156,6 +158,7 @@ impl Work {
             keeps_undo: false,
             kept: 0,
             undo_lost: false,
+            in_parts: false,
             held: Vec::new(),
             is_held: vec![false; STRIPES],
             events: Vec::new(),
@@ -410,8 +413,16 @@ impl Work {
                 }
             }
         }
+        let in_parts = self.in_parts;
         self.forget();
+        // Not forgotten where it failed: who may run it again asks.
+        self.in_parts = in_parts && written.is_err();
         written
+    }
+
+    /// Whether a part of what failed last was written.
+    pub fn is_in_parts(&self) -> bool {
+        self.in_parts
     }
 
     /// Forgets what was not written, and gives the locks back.
@@ -419,6 +430,7 @@ impl Work {
         self.heads.clear();
         self.elements.clear();
         (self.bytes, self.kept, self.undo_lost) = (0, 0, false);
+        self.in_parts = false;
         self.undo.clear();
         (self.undo_from, self.fresh) = (0, !self.keeps_undo);
         self.events.clear();
@@ -503,6 +515,10 @@ impl Work {
             return Ok(());
         }
         self.put_head(key, head)?;
+        // Who watches it is told before any part of it is written, also if no other part ever is.
+        if self.signals.is_wanted() {
+            self.signals.mark(&(self.db as u8, key.to_vec()));
+        }
         self.relieve()
     }
 
@@ -512,6 +528,7 @@ impl Work {
             self.signals.mark(&event.place);
         }
         self.write()?;
+        self.in_parts = true;
         self.heads.clear();
         self.elements.clear();
         self.bytes = 0;
