@@ -444,6 +444,20 @@ fn an_answer_that_is_too_large_is_refused_and_nothing_is_taken() {
     // What is stored is no answer.
     assert_eq!(client.say("SUNIONSTORE t s none"), Value::Integer(299));
     assert_eq!(client.say("ZRANGESTORE y z 0 -1"), Value::Integer(300));
+    // However near its end an error comes, it is whole, and the next command is not taken for it.
+    client.ask(&[b"SET", b"k", &[b'v'; 1000]]);
+    client.say("MULTI");
+    for _ in 0..1200 {
+        client.say("GET k");
+    }
+    client.say("SET late 1");
+    client.say("BLPOP nothing 1");
+    let all = client.say("EXEC");
+    let all = all.items();
+    assert_eq!(all.len(), 1202);
+    assert!(all[1199].text().starts_with("ERR the answer is too large"));
+    assert_eq!(all[1200].text(), "OK");
+    assert_eq!(client.say("GET late").text(), "1");
     // All answers of a transaction are one; what changes something happens.
     client.say("MULTI");
     for _ in 0..3 {
