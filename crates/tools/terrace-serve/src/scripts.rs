@@ -56,8 +56,8 @@ impl Scripts {
         }
         let bytes = text.len() + OVERHEAD;
         // What stays for good is not made room of, and nothing goes in vain.
-        let loaded = self.by_name.values().filter(|kept| kept.loaded);
-        let (count, stays) = loaded.fold((0, 0), |(count, bytes), kept| {
+        let lasting = self.by_name.values().filter(|kept| kept.loaded);
+        let (count, stays) = lasting.fold((0, 0), |(count, bytes), kept| {
             (count + 1, bytes + kept.text.len() + OVERHEAD)
         });
         if count >= MOST || stays.saturating_add(bytes) > self.most {
