@@ -65,7 +65,10 @@ final class Library {
             return "the C library here is older than the one that the native part needs: build it here with java/run"
                 + " jar (" + text + ")";
         }
-        if (text.contains("musl") || Files.exists(Path.of("/lib/ld-musl-" + machine() + ".so.1"))) {
+        // Both may be there: then the loader of glibc has loaded this program.
+        boolean glibc = Files.exists(Path.of("/lib64/ld-linux-x86-64.so.2"))
+                || Files.exists(Path.of("/lib/ld-linux-aarch64.so.1"));
+        if (text.contains("musl") || !glibc && Files.exists(Path.of("/lib/ld-musl-" + machine() + ".so.1"))) {
             return "this system has musl in place of glibc, for which the jar has no library: build it here with"
                 + " java/run jar, or take an image with glibc (" + text + ")";
         }
