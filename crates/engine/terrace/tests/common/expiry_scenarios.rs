@@ -61,16 +61,16 @@ pub fn what_a_merge_has_dropped_is_no_damage_above() {
             }
         }
     }
-    db.verify().unwrap();
+    db.verify().unwrap().into_result().unwrap();
     hands.pass(1000);
     for i in 200..8000 {
         map.put(key(i), vec![b'p'; 300]).unwrap();
         if i % 500 == 0 {
-            db.verify().unwrap();
+            db.verify().unwrap().into_result().unwrap();
         }
     }
     assert!(db.stats().expiry.dropped_by_merge > 0);
-    db.verify().unwrap();
+    db.verify().unwrap().into_result().unwrap();
 }
 
 /// A commit finds a record there, and gives it a longer lease. Who asks for the record in between, when the shorter
@@ -204,7 +204,7 @@ pub fn a_large_value_stays_to_its_end() {
         let dropped = db.stats().expiry;
         let all = dropped.dropped_by_round + dropped.dropped_by_merge;
         assert_eq!(all, 1, "{shape:?}: {dropped:?}");
-        let report = db.verify().unwrap();
+        let report = db.verify().unwrap().into_result().unwrap();
         assert!(report.is_clean(), "{report}");
     }
 }
