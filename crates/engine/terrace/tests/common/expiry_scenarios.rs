@@ -204,7 +204,7 @@ pub fn a_large_value_stays_to_its_end() {
         let dropped = db.stats().expiry;
         let all = dropped.dropped_by_round + dropped.dropped_by_merge;
         assert_eq!(all, 1, "{shape:?}: {dropped:?}");
-        let report = db.verify().unwrap().into_result().unwrap();
+        let report = db.verify().unwrap();
         assert!(report.is_clean(), "{report}");
     }
 }

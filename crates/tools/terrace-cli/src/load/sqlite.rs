@@ -86,7 +86,7 @@ fn table(from: &Connection, wanted: Option<&str>) -> Result<String> {
 /// Which columns become what.
 fn shape(from: &Connection, table: &str, args: &LoadArgs) -> Result<Shape> {
     let all = from.prepare(&format!("select * from {}", quoted(table)))?;
-    let names: Vec<String> = all.column_names().into_iter().map(Into::into).collect();
+    let names: Vec<String> = all.column_names().map(Into::into).collect();
     let find = |wanted: &str| {
         let place = names.iter().position(|name| name == wanted);
         place.ok_or_else(|| {
