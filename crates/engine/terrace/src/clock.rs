@@ -156,6 +156,7 @@ impl Clock {
         Clock {
             is_fixed: true,
             floor: AtomicU64::new(now),
+            long_ago: AtomicU64::new(now),
             ..Clock::running(Source::system(), 0)
         }
     }
