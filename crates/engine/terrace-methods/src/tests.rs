@@ -14,6 +14,7 @@ mod links;
 mod lsm;
 mod lsm_damage;
 mod lsm_instants;
+mod lsm_runs;
 mod rising;
 mod rows;
 mod runs;

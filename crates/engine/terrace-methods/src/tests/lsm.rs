@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Runs, Touch, Value,
-    Waits, Window,
+    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Waits,
+    Window,
 };
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
@@ -15,7 +15,7 @@ use terrace_pages::{Pace, PageStore, Space};
 use terrace_sim::SimDisk;
 
 use super::faults::Planted;
-use super::fixture::{info, options, push};
+use super::fixture::{info, options};
 use crate::fault::{Fault, Point, hook, plant};
 use crate::{Lsm, overflow};
 
@@ -463,40 +463,6 @@ fn the_model_finds_every_planted_fault_of_an_lsm_tree() {
             _ => panic!("{fault:?} was not found"),
         }
     }
-}
-
-/// Runs of records over tombstones of the top leave none for which anything is to be cleared away.
-#[test]
-fn a_run_over_tombstones_leaves_none() {
-    let tested = Tested::new().unwrap();
-    let is_dead_much = || {
-        let state = tested.settled(|| tested.lsm.state()).unwrap();
-        tested.lsm.is_dead_much(state)
-    };
-    let mut keys: Vec<_> = (0..2000).map(key).collect();
-    for key in &keys {
-        tested.change(key, None).unwrap();
-    }
-    assert!(is_dead_much());
-    keys.sort();
-    let mut window = Window::new();
-    for key in &keys {
-        push(&mut window, key, Flags::DIRTY, b"value");
-    }
-    let which: Vec<usize> = (0..window.len()).collect();
-    let mut done = 0;
-    while done < which.len() {
-        let door = tested.store.enter().unwrap();
-        let put = tested.lsm.put_run(&door, &window, &which[done..]);
-        drop(door);
-        if put == 0 {
-            // What is not simple is put by itself.
-            let value = Have::Bytes(b"value".to_vec());
-            tested.change(window.key(done), Some(value)).unwrap();
-        }
-        done += put.max(1);
-    }
-    assert!(!is_dead_much());
 }
 
 /// After all is deleted and the tombstones have gone down, no page is left but those of an empty tree.
