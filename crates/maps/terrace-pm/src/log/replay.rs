@@ -79,7 +79,7 @@ impl Found {
             tails.push(ordinal);
         }
         let mut found: Vec<BTreeMap<u64, u32>> = vec![BTreeMap::new(); tails.len()];
-        let mut free = Vec::new();
+        let (mut free, mut torn) = (Vec::new(), Vec::new());
         for place in arena.places(ChunkKind::Log, SEGMENT_BYTES) {
             let number = (place / SEGMENT_BYTES) as u32;
             let at = number as usize * SEGMENT_WORDS;
@@ -114,6 +114,9 @@ impl Found {
                             ),
                         ));
                     }
+                    if !is_older && words != [0; 4] {
+                        torn.push(at);
+                    }
                     free.push(number);
                 }
             }
@@ -141,6 +144,15 @@ impl Found {
             Ok(read)
         })?;
         let partitions = parts.into_iter().flatten().collect();
+        // Of a header that a crash has torn some words are there. With those of another one, which a crash tears, too,
+        // they could make up the whole one after all, and that segment was made elsewhere since.
+        for at in &torn {
+            arena.pm().store_all(*at, &[0; 4]);
+            arena.pm().flush(*at, 4);
+        }
+        if !torn.is_empty() {
+            arena.pm().fence()?;
+        }
         Ok(Found { partitions, free })
     }
 }
