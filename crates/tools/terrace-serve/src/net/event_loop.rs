@@ -159,6 +159,7 @@ impl EventLoop {
                         let id = (i - CLIENTS) as u64;
                         if let Some(peer) = self.peers.get_mut(&id) {
                             peer.readable |= event.is_readable() || event.is_read_closed();
+                            peer.ended |= event.is_read_closed();
                             self.drive(id);
                         }
                     }

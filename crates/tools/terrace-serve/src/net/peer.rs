@@ -21,7 +21,7 @@ pub struct Peer {
     pub sent: usize,
     /// Whether there may be bytes to be read.
     pub readable: bool,
-    /// Whether it has said that nothing more will come.
+    /// Whether it has said that nothing more will come behind what is to be read.
     pub ended: bool,
     /// What was published for it while the pool had its line.
     pub said: Vec<u8>,
@@ -105,8 +105,8 @@ impl Peer {
                     return Got::End;
                 }
                 Ok(n) => {
-                    // What was less than asked for was all; the next bytes are told.
-                    self.readable = n == scratch.len() || self.socket.may_have_more();
+                    // What was less than asked for was all; the next bytes are told. The end was told, and is not again.
+                    self.readable = n == scratch.len() || self.socket.may_have_more() || self.ended;
                     spares.fill(&mut line.input);
                     spares.fill(&mut line.out.bytes);
                     line.compact();

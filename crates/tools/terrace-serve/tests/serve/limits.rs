@@ -374,6 +374,35 @@ fn what_is_kept_of_commands_and_transactions_is_counted() {
     wait_for(&mut other, &|now| now < 1 << 20, "behind the transaction");
 }
 
+/// As `printf 'PING\r\n' | nc` does it: the end comes with the last command.
+#[test]
+fn who_says_that_nothing_more_comes_is_answered_and_let_go() {
+    let served = Served::with(ServeOptions {
+        loops: 1,
+        ..options()
+    });
+    // It keeps the loop busy meanwhile, so that both are told at once.
+    let mut busy = served.client();
+    let (many, mut answers) = (b"PING\r\n".repeat(20_000), vec![0; 20_000 * 7]);
+    for i in 0..20 {
+        let mut client = served.client();
+        client.say("PING");
+        let socket = &mut client.socket;
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        busy.socket.write_all(&many).unwrap();
+        let commands: &[u8] = match i % 2 {
+            0 => b"PING\r\n",
+            _ => b"PING\r\nBLPOP nothing 0\r\n",
+        };
+        socket.write_all(commands).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, b"+PONG\r\n");
+        busy.socket.read_exact(&mut answers).unwrap();
+    }
+}
+
 #[test]
 fn an_answer_that_is_too_large_is_refused_and_nothing_is_taken() {
     let served = Served::with(ServeOptions {
