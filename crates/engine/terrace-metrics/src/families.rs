@@ -4,33 +4,7 @@ use terrace::{Kind as StructureKind, Policy, Stats, StructureStats, Summary, Tie
 
 use crate::named::named;
 use crate::text::Kind::{Counter, Gauge, Histogram, Info};
-use crate::text::{Labels, Number, SECOND, Text, cumulated};
-
-/// Bounds of the buckets of durations, in nanoseconds: three to each power of ten, from 10 µs to 100 s.
-const BOUNDS: [u64; 22] = [
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_500_000_000,
-    5_000_000_000,
-    10_000_000_000,
-    25_000_000_000,
-    50_000_000_000,
-    100_000_000_000,
-];
+use crate::text::{BOUNDS, Labels, Number, SECOND, Text, cumulated};
 
 /// Writes all families.
 pub fn write(stats: &Stats, text: &mut Text) {
@@ -530,7 +504,7 @@ fn durations(
     let sum = summary.mean_ns as f64 * summary.count as f64 / SECOND;
     text.family(name, Histogram, help).histogram(
         &[],
-        &cumulated(&BOUNDS, fine),
+        &cumulated(&BOUNDS[5..], fine),
         summary.count,
         sum,
     );

@@ -7,6 +7,38 @@ use std::fmt::Write;
 
 use crate::Format;
 
+/// Bounds of the buckets of durations, in nanoseconds: three to each power of ten, from a hot read to 100 s. Each family
+/// has those that its durations come to.
+pub const BOUNDS: [u64; 27] = [
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    25_000_000_000,
+    50_000_000_000,
+    100_000_000_000,
+];
+
 /// What a metric is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

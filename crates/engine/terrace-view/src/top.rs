@@ -443,24 +443,20 @@ fn short(number: f64) -> String {
 
 /// Nanoseconds with a unit.
 fn time(nanos: u64) -> String {
-    let units = ["ns", "us", "ms", "s"];
-    let mut unit = 0;
-    let mut number = nanos as f64;
-    while number >= 1000.0 && unit + 1 < units.len() {
-        number /= 1000.0;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && number < 100.0);
-    format!("{number:.digits$} {}", units[unit])
+    scaled(nanos, 1000.0, &["ns", "us", "ms", "s"])
 }
 
 /// Bytes with a unit.
 fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+/// A number with the largest unit that it comes to, each so many of the one before.
+fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    let mut number = bytes as f64;
-    while number >= 1024.0 && unit + 1 < units.len() {
-        number /= 1024.0;
+    let mut number = number as f64;
+    while number >= step && unit + 1 < units.len() {
+        number /= step;
         unit += 1;
     }
     let digits = usize::from(unit > 0 && number < 100.0);

@@ -1,6 +1,6 @@
 //! Every planted mistake is caught by a run of the kind that holds without it.
 
-use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk};
+use terrace_sim::{Fault as DiskFault, Injection, Op, Rng, SimDisk, Survival};
 
 use super::basics::{put, recover_with, small};
 use super::crash::run_with_cuts;
@@ -249,6 +249,27 @@ fn rot_of_the_seal_with_a_segment_behind_it_is_damage() {
         // With nothing behind it, it is only made again.
         assert_eq!(found(Fault::None, before, None).unwrap(), 1);
     }
+}
+
+/// A place that a power cut took back is none any more, and not one in the middle of what was sealed in front of it.
+#[test]
+fn a_place_behind_the_end_is_none() {
+    let disk = SimDisk::new(1);
+    let log = Log::create(disk.shared(), small(1), 0).unwrap();
+    let begin = log.position();
+    put(&log, b"synced", Durability::Sync).unwrap();
+    let (_, there) = log.hold(u64::MAX);
+    put(&log, &[7; 2000], Durability::Buffered).unwrap();
+    let (_, gone) = log.hold(u64::MAX);
+    drop(log);
+    let cut = disk.crash_keeping(Survival::Nothing);
+    let (log, ..) = recover_with(&cut, small(2), begin, 0).unwrap();
+    assert!(log.hold_from(there, u64::MAX).unwrap().is_some());
+    assert!(log.hold_from(gone, u64::MAX).unwrap().is_none());
+    // And neither once the log goes on in the next segment.
+    put(&log, b"after", Durability::Sync).unwrap();
+    assert!(log.hold_from(there, u64::MAX).unwrap().is_some());
+    assert!(log.hold_from(gone, u64::MAX).unwrap().is_none());
 }
 
 #[test]
