@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// What a program may have beside the memory of its store, in bytes: first what its own text, its threads and the
-/// benchmark need, then more, for stores that do not keep to their number.
-pub const BESIDE: [u64; 4] = [16 << 20, 32 << 20, 96 << 20, 288 << 20];
+/// What a program may have beside the memory of its store if the least was not enough, in bytes: for stores that do
+/// not keep to their number.
+pub const BESIDE: [u64; 3] = [32 << 20, 96 << 20, 288 << 20];
 
 /// A group; it goes when this is dropped.
 pub struct Group {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
-use terrace_bench::{Distribution, Prepared, StoreLabels, Warmup, Workload};
+use terrace_bench::{Distribution, Load, Prepared, StoreLabels, Warmup, Workload};
 use terrace_papers::results::{Results, write_whole};
 
 use runs::Plan;
@@ -33,7 +33,7 @@ enum What {
     Run(Size),
     /// Writes the page of what was run
     Page(Size),
-    /// One run of one store, which prints an object
+    /// Runs of one store, which print an object each
     One(One),
 }
 
@@ -52,7 +52,7 @@ struct Size {
     #[arg(long, default_value_t = 4)]
     threads: usize,
     /// Letters of YCSB's workloads
-    #[arg(long, value_delimiter = ',', default_value = "a,b,c,d,e,f")]
+    #[arg(long, value_delimiter = ',', default_value = "c,b,a,f,e,d")]
     workloads: Vec<String>,
     /// zipf (exact), ycsb, uniform
     #[arg(long, value_delimiter = ',', default_value = "zipf,ycsb")]
@@ -83,8 +83,9 @@ struct One {
     store: String,
     /// A folder for it, which is made
     folder: PathBuf,
-    #[arg(long)]
-    workload: String,
+    /// Letters of YCSB's workloads: one after the other, over what is loaded once
+    #[arg(long, value_delimiter = ',', required = true)]
+    workload: Vec<String>,
     #[arg(long)]
     distribution: String,
     #[arg(long)]
@@ -139,11 +140,9 @@ fn workload(letter: &str) -> Result<Workload> {
     })
 }
 
-/// Runs a store and prints the report.
-fn one(args: &One) -> Result<()> {
-    let known = stores::ALL.iter().find(|known| known.name == args.store);
-    let known = known.with_context(|| format!("there is no store {:?}", args.store))?;
-    let mut plan = terrace_bench::Plan::new(workload(&args.workload)?, args.records, args.memory);
+/// The plan of a run of a store.
+fn plan_of(known: &stores::Known, args: &One, letter: &str) -> Result<terrace_bench::Plan> {
+    let mut plan = terrace_bench::Plan::new(workload(letter)?, args.records, args.memory);
     plan.distribution = match args.distribution.as_str() {
         "zipf" => Distribution::Zipf { theta: 0.9 },
         "ycsb" => Distribution::Ycsb { theta: 0.9 },
@@ -160,7 +159,18 @@ fn one(args: &One) -> Result<()> {
         durability: "as its options say".into(),
         ..StoreLabels::default()
     };
-    let prepared = Prepared::new(plan)?;
+    Ok(plan)
+}
+
+/// Runs a store and prints the reports.
+fn one(args: &One) -> Result<()> {
+    let known = stores::ALL.iter().find(|known| known.name == args.store);
+    let known = known.with_context(|| format!("there is no store {:?}", args.store))?;
+    let plans: Result<Vec<_>> = args
+        .workload
+        .iter()
+        .map(|letter| plan_of(known, args, letter))
+        .collect();
     std::fs::create_dir_all(&args.folder)?;
     let opening = Opening {
         folder: &args.folder,
@@ -168,12 +178,22 @@ fn one(args: &One) -> Result<()> {
         data: runs::data_bytes(args.records),
         threads: args.threads,
     };
-    let store = (known.open)(&opening).map_err(|error| anyhow!("cannot open it: {error}"))?;
-    let report = prepared.run(
-        &Measured::new(store, &args.folder, known.load_batch),
-        &mut |_| (),
-    )?;
-    println!("{}", report.to_json());
+    let mut opened = None;
+    for mut plan in plans? {
+        if opened.is_some() {
+            plan.load = Load::Skip;
+        }
+        // What this needs for itself is there before the store is opened.
+        let prepared = Prepared::new(plan)?;
+        if opened.is_none() {
+            let store =
+                (known.open)(&opening).map_err(|error| anyhow!("cannot open it: {error}"))?;
+            opened = Some(Measured::new(store, &args.folder, known.load_batch));
+        }
+        if let Some(store) = &opened {
+            println!("{}", prepared.run(store, &mut |_| ())?.to_json());
+        }
+    }
     Ok(())
 }
 

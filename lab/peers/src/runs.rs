@@ -1,5 +1,5 @@
-//! What is run: every store over every workload, each in a process of its own with the same memory, and the page
-//! of it.
+//! What is run: every store over every workload with the same memory, and the page of it. Of ours each run has a
+//! process of its own and loads anew; others load once, as they take longer, and run one workload after the other.
 //!
 //! Invariant: a store is named on the page with what it was opened with, and whoever is fastest stands first.
 
@@ -12,7 +12,7 @@ use terrace_papers::html::{Bar, bars, escape, page, short};
 use terrace_papers::results::{Progress, Results, Stored, machine, objects, output_of};
 
 use crate::group::{BESIDE, Group};
-use crate::stores::ALL;
+use crate::stores::{ALL, LEAST_BESIDE};
 
 /// What is run of Terrace: its name, what it is, and the arguments of `terrace bench`.
 const OURS: [(&str, &str, &str); 2] = [
@@ -96,13 +96,13 @@ impl Plan {
         runs
     }
 
-    /// The arguments of a run, `{db}` for the folder.
-    fn args(&self, run: &Run) -> Vec<String> {
+    /// The arguments of a run, or of a store's runs over several workloads, `{db}` for the folder.
+    fn args(&self, run: &Run, workloads: &str) -> Vec<String> {
         let (records, memory, threads) = (self.records, self.memory, self.threads);
         let seconds = self.seconds;
         let common = format!(
-            "--workload {} --distribution {} --records {records} --memory {memory} --threads {threads} --seconds {seconds}",
-            run.workload, run.distribution
+            "--workload {workloads} --distribution {} --records {records} --memory {memory} --threads {threads} --seconds {seconds}",
+            run.distribution
         );
         let text = match OURS.iter().find(|(name, ..)| *name == run.store) {
             Some((_, _, args)) => {
@@ -125,7 +125,8 @@ impl Plan {
         } else {
             ""
         };
-        format!("{program} {}{bounded}", self.args(run).join(" "))
+        let args = self.args(run, &run.workload).join(" ");
+        format!("{program} {args}{bounded}")
     }
 
     fn stored(&self, run: &Run) -> Option<Value> {
@@ -133,21 +134,28 @@ impl Plan {
         stored.rows.into_iter().next()
     }
 
-    fn run(&self, run: &Run) -> Result<()> {
+    /// Runs one of ours, or several workloads of another store.
+    fn run(&self, runs: &[&Run]) -> Result<()> {
+        let Some(&first) = runs.first() else {
+            return Ok(());
+        };
         std::fs::create_dir_all(&self.scratch)
             .with_context(|| format!("cannot make {}", self.scratch.display()))?;
         let db = self.scratch.join("db");
-        let program = match is_ours(&run.store) {
+        let program = match is_ours(&first.store) {
             true => self.terrace.clone(),
             false => std::env::current_exe()?,
         };
-        let name = self.command(run);
+        let letters: Vec<&str> = runs.iter().map(|run| run.workload.as_str()).collect();
+        let letters = letters.join(",");
+        let name = format!("{} {letters}", first.store);
         let attempt = |beside: Option<u64>| -> Result<_> {
             if db.exists() {
                 // Of a run that was cut off.
                 std::fs::remove_dir_all(&db)?;
             }
-            let args = self.args(run).into_iter().map(|arg| match arg.as_str() {
+            let args = self.args(first, &letters);
+            let args = args.into_iter().map(|arg| match arg.as_str() {
                 "{db}" => db.clone().into_os_string(),
                 _ => arg.into(),
             });
@@ -160,7 +168,12 @@ impl Plan {
             output_of(command, &name)
         };
         // A store that takes more than its number is ended by the system, and is given more until it is not.
-        let mut allowed = BESIDE.iter().copied().filter(|_| self.groups.is_some());
+        let known = ALL.iter().find(|known| known.name == first.store);
+        let least = known.map_or(LEAST_BESIDE, |known| known.beside);
+        let more = BESIDE.iter().copied().filter(|more| *more > least);
+        let mut allowed = std::iter::once(least)
+            .chain(more)
+            .filter(|_| self.groups.is_some());
         let mut beside = allowed.next();
         let (printed, took) = loop {
             match attempt(beside) {
@@ -174,34 +187,63 @@ impl Plan {
         if db.exists() {
             std::fs::remove_dir_all(&db)?;
         }
-        let mut rows = objects(&printed)?;
-        if rows.len() != 1 {
-            bail!("{name}: it has printed {} objects, not one", rows.len());
+        let rows = objects(&printed)?;
+        if rows.len() != runs.len() {
+            bail!(
+                "{name}: it has printed {} objects, not {}",
+                rows.len(),
+                runs.len()
+            );
         }
-        if let (Some(beside), Some(row)) = (beside, rows[0].as_object_mut()) {
-            row.insert("bytes_beside_memory".into(), beside.into());
+        for (run, mut row) in runs.iter().zip(rows) {
+            if let (Some(beside), Some(row)) = (beside, row.as_object_mut()) {
+                row.insert("bytes_beside_memory".into(), beside.into());
+            }
+            self.results.keep(&Stored {
+                command: self.command(run),
+                took: took.as_secs_f64() / runs.len() as f64,
+                rows: vec![row],
+                text: String::new(),
+            })?;
         }
-        self.results.keep(&Stored {
-            command: name,
-            took: took.as_secs_f64(),
-            rows,
-            text: String::new(),
-        })
+        Ok(())
     }
 
     /// Runs what was not run yet; whether all ended well.
     pub fn run_all(&self) -> bool {
         let runs = self.runs();
-        let (mut progress, mut failed) = (Progress::new(runs.len()), 0);
-        for run in &runs {
-            let name = format!("{} {} {}", run.distribution, run.workload, run.store);
-            let is_new = self.stored(run).is_none();
-            if is_new && let Err(error) = self.run(run) {
+        let missing: Vec<&Run> = runs
+            .iter()
+            .filter(|run| self.stored(run).is_none())
+            .collect();
+        // One of ours, or all of a store with the same distribution, in the order of the workloads.
+        let mut together: Vec<Vec<&Run>> = Vec::new();
+        for run in missing {
+            let alike = |other: &Run| {
+                !is_ours(&run.store)
+                    && (&other.store, &other.distribution) == (&run.store, &run.distribution)
+            };
+            match together.iter_mut().find(|others| alike(others[0])) {
+                Some(others) => others.push(run),
+                None => together.push(vec![run]),
+            }
+        }
+        let (mut progress, mut failed) = (Progress::new(together.len()), 0);
+        for runs in &together {
+            let letters: Vec<&str> = runs.iter().map(|run| run.workload.as_str()).collect();
+            let first = runs[0];
+            let name = format!(
+                "{} {} {}",
+                first.distribution,
+                first.store,
+                letters.join(",")
+            );
+            if let Err(error) = self.run(runs) {
                 // The others are run all the same.
                 eprintln!("{name}: {error:#}");
                 failed += 1;
             }
-            progress.step(&name, is_new);
+            progress.step(&name, true);
         }
         eprintln!("{:.0} s; {failed} runs failed", progress.seconds());
         failed == 0
@@ -211,7 +253,7 @@ impl Plan {
     pub fn page(&self) -> String {
         let bounded = match &self.groups {
             Some(_) => {
-                "Each ran in a group of processes that has no more than that and 16 MiB, the system's cache in it; one that took more and was ended by the system was run again with 32, 96 and 288 MiB beside its number"
+                "Each ran in a group of processes that has no more than that and 16 MiB (RocksDB 64, as its program needs them), the system's cache in it; one that took more and was ended by the system was run again with 32, 96 and 288 MiB beside its number"
             }
             None => {
                 "The system's cache was not bounded: stores that read through it (marked *) had as much memory beside that as they wanted, the whole file"
