@@ -449,6 +449,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
             "time": text_of(done.time),
             "replayed": done.replayed,
             "as_of_point": done.as_of_point,
+            "lost_indexes": done.lost_indexes,
             "clock_leaps": done.clock_leaps.iter().map(leap_object).collect::<Vec<_>>(),
             "expired": done.expired.iter().map(expired_object).collect::<Vec<_>>(),
             "pages": done.pages,
@@ -478,6 +479,11 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         }
         for name in &done.as_of_point {
             text += &format!("{name} has no log: it is as it was at that point\n");
+        }
+        for name in &done.lost_indexes {
+            text += &format!(
+                "the index {name} was made behind that point over a table without log: make it again\n"
+            );
         }
         for one in &done.expired {
             text += &format!(

@@ -129,6 +129,8 @@ pub struct RestoreReport {
     pub replayed: u64,
     /// Structures without log, if any changes were replayed: they are as they were at the point.
     pub as_of_point: Vec<String>,
+    /// Indexes over such tables that were made behind the point: they are not there, and can be made again.
+    pub lost_indexes: Vec<String>,
     /// Where the clock had gone back in the log that was replayed.
     pub clock_leaps: Vec<ClockLeap>,
     /// Structures of which records have expired by today's time, which the new database has.
@@ -201,7 +203,7 @@ pub fn restore_on(
         None => &mut nothing,
     };
     copy_pages(&set_disk, &set, point, &to, &options, tell)?;
-    let db = open_with(&set_disk, &set, &target, to, &options)?;
+    let (db, lost_indexes) = open_with(&set_disk, &set, &target, to, &options)?;
     if let Some(name) = &options.structure {
         keep_only(&db, name)?;
     }
@@ -226,6 +228,7 @@ pub fn restore_on(
         time: time_of(target.time_ms),
         replayed,
         as_of_point,
+        lost_indexes,
         clock_leaps: target.leaps(),
         expired,
         pages: point.live_pages,
@@ -235,16 +238,18 @@ pub fn restore_on(
     })
 }
 
-/// Opens the new database and gives it the changes behind the point.
+/// Opens the new database and gives it the changes behind the point; and the names of indexes that it lacks.
 fn open_with(
     set_disk: &Arc<dyn Disk>,
     set: &Manifest,
     target: &Target<'_>,
     to: Arc<dyn Disk>,
     options: &RestoreOptions<'_>,
-) -> Result<Database> {
+) -> Result<(Database, Vec<String>)> {
     let from = target.point.log.sequence;
+    let mut lost_indexes = Vec::new();
     let mut behind = |replay: &mut Replay<'_>| {
+        replay.begin_point();
         for log in &target.logs {
             read_records(&**set_disk, set.set, log, &mut |sequence, record| {
                 if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
@@ -256,6 +261,7 @@ fn open_with(
                 }
             })?;
         }
+        lost_indexes = replay.lost_indexes();
         Ok(())
     };
     let opened = Options {
@@ -265,9 +271,10 @@ fn open_with(
         ..options.options.clone().create(false)
     };
     let handle = Handle::open_with(to, opened, Some(&mut behind))?;
-    Ok(Database {
+    let db = Database {
         handle: Arc::new(handle),
-    })
+    };
+    Ok((db, lost_indexes))
 }
 
 /// What time it is, in milliseconds since 1970.

@@ -36,8 +36,6 @@ const LEAST_LOG_BYTES: u64 = 64 << 20;
 struct State {
     hold: Option<HoldId>,
     reader: Option<Reader>,
-    /// Number of the record behind the last time mark.
-    marked: u64,
     set: Option<u64>,
     /// Whether the place where the set ends was tried and is of no use.
     is_gone: bool,
@@ -97,10 +95,13 @@ impl Worker {
             is_new = self.begin(state, &mut set)?;
             remove_log_leftovers(disk, &set)?;
         }
-        if core.log.next_sequence() != state.marked {
-            let (_, durable_by_the_sync_below) = core.append_mark("")?;
-            // Not the next one by now: that may be behind a write that no mark has seen.
-            state.marked = durable_by_the_sync_below.sequence + 1;
+        {
+            let mut marked = core.backups.marked.lock();
+            if core.log.next_sequence() != *marked {
+                let (_, durable_by_the_sync_below) = core.append_mark("")?;
+                // Not the next one by now: that may be behind a write that no mark has seen.
+                *marked = durable_by_the_sync_below.sequence + 1;
+            }
         }
         core.log.sync().map_err(|e| core.failed(e))?;
         let (Some(hold), Some(reader), Some(mut end)) = (state.hold, &mut state.reader, set.end)

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use terrace_base::checksum::mix;
@@ -136,7 +137,11 @@ impl Core {
     fn draw(&self) -> u64 {
         use std::hash::{BuildHasher, RandomState};
         match self.options.seed {
-            Some(seed) => mix(seed, 0x5E7),
+            // Another one for each set of this database.
+            Some(seed) => mix(
+                seed,
+                0x5E7 + self.backups.drawn.fetch_add(1, Ordering::Relaxed),
+            ),
             None => RandomState::new().hash_one(std::process::id()),
         }
     }

@@ -4,7 +4,7 @@
 //! them is durable. Nobody has a pass who waits for one, so that closing a
 //! table and verifications do not wait for it; so what ends the database must end them.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use terrace_base::{Error, Result};
 use terrace_pages::{CheckpointReport, CutInfo, LEARNT_BYTES, Pace};
@@ -31,6 +31,7 @@ impl Core {
     ) -> Result<CheckpointReport> {
         let mut running = self.checkpoints.hold_open()?;
         *running = clean;
+        let began = Instant::now();
         let result = self.checkpoint_alone(speed, clean, hurry);
         // Somebody waits for it, perhaps for the space.
         let deleted = match speed {
@@ -42,6 +43,7 @@ impl Core {
             Ok((report, cut, time)) => {
                 state.cut = cut;
                 state.made = Some((report.generation, time));
+                state.began = Some(began);
                 state.last = Some(report);
                 state.error = None;
                 state.drained.record(report.drained);

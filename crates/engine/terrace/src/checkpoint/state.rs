@@ -4,7 +4,7 @@
 //! well, none is made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use terrace_base::sync::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result};
@@ -49,6 +49,8 @@ pub struct State {
     pub cut: Position,
     /// The generation of the last one that this process made, and the time of its cut.
     pub made: Option<(u64, SystemTime)>,
+    /// When it was begun, whatever the clock shows meanwhile.
+    pub began: Option<Instant>,
     /// How the last one went.
     pub last: Option<CheckpointReport>,
     /// Why the last attempt failed, if it did.
@@ -72,6 +74,7 @@ impl Checkpoints {
             state: Mutex::new(State {
                 cut,
                 made: None,
+                began: None,
                 last: None,
                 error: None,
                 failures: 0,

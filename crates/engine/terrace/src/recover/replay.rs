@@ -21,6 +21,8 @@ use crate::planted::{Fault, planted};
 const BUFFER_BYTES: usize = 64 << 10;
 /// Buffers that wait for a thread before the reader of the log waits for it.
 const QUEUE: usize = 2;
+/// Bytes under way from which on the reader waits: those of all buffers of ordinary length, and one long value.
+const MOST_BYTES: usize = 2 << 20;
 /// More threads than this wait for each other and for the reader of the log.
 const MOST_THREADS: usize = 4;
 /// Threads for each processor: some wait for pages that others divide.
@@ -51,6 +53,7 @@ pub fn replay<T>(
         applier: Applier {
             registry,
             last: None,
+            point: None,
         },
         operations: 0,
         marked: 0,
@@ -113,6 +116,8 @@ struct Common {
 struct State {
     /// Buffers that are not done.
     under_way: usize,
+    /// Their bytes.
+    bytes: usize,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
     error: Option<Error>,
@@ -157,6 +162,21 @@ impl Replay<'_> {
         self.marked
     }
 
+    /// What comes from here on lies behind a point that is restored. An index that was finished there over a
+    /// table without log, which the point has, lacks the entries that went past the log: it is not finished.
+    pub fn begin_point(&mut self) {
+        self.applier.point = Some(Point {
+            first_new: self.applier.registry.next_id(),
+            lost: Mutex::default(),
+        });
+    }
+
+    /// The names of the indexes that were not finished for that reason.
+    pub fn lost_indexes(&self) -> Vec<String> {
+        let point = self.applier.point.as_ref();
+        point.map_or_else(Vec::new, |point| point.lost.lock().clone())
+    }
+
     fn deal(&mut self, structure: StructureId, key: &[u8], bytes: &[u8]) -> Result<()> {
         let hash = checksum::seeded(u64::from(structure.0), key);
         let hand = (hash % self.hands.len() as u64) as usize;
@@ -164,7 +184,11 @@ impl Replay<'_> {
             self.send(hand)?;
         }
         self.hands[hand].buffer.extend_from_slice(bytes);
-        Ok(())
+        match self.hands[hand].buffer.len() > BUFFER_BYTES {
+            // A long value goes alone: others need not wait in memory beside it.
+            true => self.send(hand),
+            false => Ok(()),
+        }
     }
 
     /// Hands a buffer to its thread, waiting if that one is behind.
@@ -175,10 +199,14 @@ impl Replay<'_> {
         }
         let spare = {
             let mut state = self.common.state.lock();
+            while state.under_way > 0 && state.bytes + hand.buffer.len() > MOST_BYTES {
+                self.common.changed.wait(&mut state);
+            }
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
             state.under_way += 1;
+            state.bytes += hand.buffer.len();
             state
                 .spare
                 .pop()
@@ -223,19 +251,21 @@ fn work(registry: &Registry, common: &Common, buffers: &Receiver<Vec<u8>>) {
     let mut applier = Applier {
         registry,
         last: None,
+        point: None,
     };
     for mut buffer in buffers {
+        let bytes = buffer.len();
         let failed = common.state.lock().error.is_some();
         let done = if failed { Ok(()) } else { applier.all(&buffer) };
         buffer.clear();
+        // One that was made for a single large value is not kept, and is gone before the next one comes.
+        let spare = (buffer.capacity() <= 2 * BUFFER_BYTES).then_some(buffer);
         let mut state = common.state.lock();
         if let Err(e) = done {
             state.error.get_or_insert(e);
         }
-        // One that was made for a single large value is not kept.
-        if buffer.capacity() <= 2 * BUFFER_BYTES {
-            state.spare.push(buffer);
-        }
+        state.spare.extend(spare);
+        state.bytes = state.bytes.saturating_sub(bytes);
         state.under_way = state.under_way.saturating_sub(1);
         common.changed.notify_all();
     }
@@ -246,6 +276,24 @@ struct Applier<'r> {
     registry: &'r Registry,
     /// The structure of the effect before: most are about the same one.
     last: Option<(StructureId, Arc<Open>)>,
+    /// If what is applied lies behind a point that is restored.
+    point: Option<Point>,
+}
+
+/// What a restore knows of its point.
+struct Point {
+    /// The number of the next structure there.
+    first_new: u32,
+    /// Names of the indexes that lack entries.
+    lost: Mutex<Vec<String>>,
+}
+
+impl Point {
+    /// Whether an index was finished with entries that went past the log: those of rows that the point has.
+    fn lacks(&self, open: &Open) -> bool {
+        let table = open.index.as_ref().map(|index| index.table.0);
+        !open.spec.logged && table.is_some_and(|table| table < self.first_new)
+    }
 }
 
 impl Applier<'_> {
@@ -311,6 +359,13 @@ impl Applier<'_> {
             }
             Effect::Finish { structure } => {
                 let open = self.open(structure)?;
+                if let Some(point) = &self.point
+                    && point.lacks(&open)
+                {
+                    // It stays unfinished, and goes with the others that do.
+                    point.lost.lock().push(open.name().to_string());
+                    return Ok(());
+                }
                 self.registry.finish(&open, &mut || ())
             }
             Effect::Drop { structure } => {
@@ -399,4 +454,37 @@ impl Applier<'_> {
 
 fn damaged(what: &str) -> Error {
     Error::corrupt("log", None, format!("it cannot be replayed: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::encode;
+    use crate::{Database, Options};
+
+    #[test]
+    fn long_values_wait_outside_memory_until_a_thread_takes_them() {
+        let disk = terrace_sim::SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), Options::new().memory(64 << 20)).unwrap();
+        let tree = db.tree("t").unwrap();
+        let value = vec![7; 2 * MOST_BYTES];
+        let ((), operations) = replay(&db.handle.core.registry, 4, |replay| {
+            for i in 0..24 {
+                let mut payload = Vec::new();
+                let put = Effect::Put {
+                    structure: tree.open.id(),
+                    key: &[i],
+                    value: &value,
+                };
+                encode(&put, &mut payload);
+                replay.record(u64::from(i), &payload)?;
+                let state = replay.common.state.lock();
+                assert!(state.bytes <= payload.len(), "{} at {i}", state.bytes);
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(operations, 24);
+        assert_eq!(tree.get([23]).unwrap(), Some(value));
+    }
 }

@@ -60,11 +60,8 @@ impl Handle {
     fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
         let core = &self.core;
         drop(core.passes.enter()?);
-        let made = core.checkpoints.state().made;
-        let young = at_most.is_some_and(|most| {
-            let age = made.and_then(|(_, time)| time.elapsed().ok());
-            age.is_some_and(|age| age <= most)
-        });
+        let began = core.checkpoints.state().began;
+        let young = at_most.is_some_and(|most| began.is_some_and(|at| at.elapsed() <= most));
         if !young {
             core.checkpoint(Speed::Fast, false)?;
         }

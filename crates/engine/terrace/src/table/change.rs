@@ -69,20 +69,23 @@ impl Core {
             index: None,
             unfinished: true,
         };
+        let mut dropped = false;
         let (table, finished) = {
             let _naming = self.naming.lock();
             let (table, _) = self.log_create(&new)?;
             let finished = self.with_indexes(&table, options);
             if finished.is_err() {
-                // If this fails too, the next opening drops it.
-                let _ = self.log_drop(&table);
+                // If this fails too, the next opening drops it; until then others may be at work in it.
+                dropped = self.log_drop(&table).is_ok();
             }
             (table, finished)
         };
         match finished {
             Ok(finished) => self.finish(finished).map(|()| table),
             Err(e) => {
-                self.take_apart_with_indexes(&table);
+                if dropped {
+                    self.take_apart_with_indexes(&table);
+                }
                 Err(e)
             }
         }

@@ -2,6 +2,7 @@
 #![cfg(not(feature = "shuttle"))]
 
 mod damage;
+mod earlier_versions;
 mod file;
 mod full;
 mod hooked;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terrace_base::{Result, StructureId};
 use terrace_tier::{Change, LockTable, Version};
+use terrace_wal::MAX_RECORD_BYTES;
 
 use super::changes::{Batch, Mark};
 use super::staged::{Staged, What};
@@ -64,7 +65,7 @@ impl Merging {
     /// Bytes that the changes may take beyond what they take now, when they are worked out again.
     pub fn slack(&self, now: usize) -> usize {
         match self.is_any() {
-            true => now / 4 + 64 * self.found.len(),
+            true => slack(now, self.found.len()),
             false => 0,
         }
     }
@@ -289,5 +290,27 @@ impl Batch {
             }
         }
         Ok(())
+    }
+}
+
+/// Bytes for what merges may come to; what fits into a record now is not refused for what it might become.
+fn slack(now: usize, merges: usize) -> usize {
+    (now / 4 + 64 * merges).min(MAX_RECORD_BYTES.saturating_sub(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_into_a_record_is_not_refused_for_what_it_might_become() {
+        assert_eq!(slack(1000, 1), 250 + 64);
+        for now in [
+            MAX_RECORD_BYTES / 5 * 4,
+            MAX_RECORD_BYTES - 7,
+            MAX_RECORD_BYTES,
+        ] {
+            assert!(now + slack(now, 3) <= MAX_RECORD_BYTES);
+        }
     }
 }
