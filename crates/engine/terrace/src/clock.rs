@@ -37,8 +37,10 @@ impl TimeSource for System {
 }
 
 /// Clocks that stand.
+#[cfg(feature = "backup")]
 struct Standing(u64);
 
+#[cfg(feature = "backup")]
 impl TimeSource for Standing {
     fn wall(&self) -> u64 {
         self.0
@@ -60,11 +62,13 @@ impl Source {
     }
 
     /// Clocks that stand at this time.
+    #[cfg(feature = "backup")]
     pub fn standing(time: u64) -> Source {
         Source(Arc::new(Standing(time)))
     }
 
     /// What the wall clock says.
+    #[cfg(feature = "backup")]
     pub fn now(&self) -> u64 {
         self.0.wall()
     }

@@ -60,6 +60,7 @@ pub struct Options {
     #[cfg(feature = "paper")]
     pub(crate) bilsm: Option<crate::paper::BiLsmOptions>,
     pub(crate) replay_listener: Option<Listener>,
+    #[cfg_attr(not(feature = "control"), expect(dead_code))]
     pub(crate) control: bool,
     #[cfg(feature = "backup")]
     pub(crate) follow: Option<(std::path::PathBuf, crate::FollowOptions)>,

@@ -4,6 +4,8 @@
 //! this is compiled in.
 
 /// What can be broken on purpose.
+// Some are planted in backups alone.
+#[cfg_attr(not(feature = "backup"), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Fault {

@@ -164,6 +164,7 @@ impl From<Place> for CommitLine {
 }
 
 /// The same as [`CommitLine`] once it is written, made change by change: a commit may have millions.
+#[cfg(feature = "control")]
 #[derive(Serialize)]
 pub(crate) struct WrittenCommit<'c> {
     sequence: u64,
@@ -172,10 +173,12 @@ pub(crate) struct WrittenCommit<'c> {
     changes: &'c Commit,
 }
 
+#[cfg(feature = "control")]
 fn written<S: serde::Serializer>(commit: &&Commit, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(commit.changes().map(ChangeLine::from))
 }
 
+#[cfg(feature = "control")]
 impl<'c> From<&'c Commit> for WrittenCommit<'c> {
     fn from(commit: &'c Commit) -> WrittenCommit<'c> {
         WrittenCommit {

@@ -12,6 +12,7 @@ pub use commit::{Change, ChangedStructure, Commit};
 pub use feed::Changes;
 #[cfg(feature = "control")]
 pub(crate) use feed::read;
+#[cfg(feature = "control")]
 pub(crate) use line::WrittenCommit;
 pub use line::{ChangeLine, CommitLine};
 pub use options::ChangesOptions;

@@ -164,6 +164,7 @@ impl Replay<'_> {
 
     /// What comes from here on lies behind a point that is restored. An index that was finished there over a
     /// table without log, which the point has, lacks the entries that went past the log: it is not finished.
+    #[cfg_attr(not(feature = "backup"), allow(dead_code))]
     pub fn begin_point(&mut self) {
         self.applier.point = Some(Point {
             first_new: self.applier.registry.next_id(),
@@ -172,6 +173,7 @@ impl Replay<'_> {
     }
 
     /// The names of the indexes that were not finished for that reason.
+    #[cfg_attr(not(feature = "backup"), allow(dead_code))]
     pub fn lost_indexes(&self) -> Vec<String> {
         let point = self.applier.point.as_ref();
         point.map_or_else(Vec::new, |point| point.lost.lock().clone())
