@@ -206,7 +206,7 @@ fn write_page(plan: &Plan, to: &std::path::Path) -> Result<()> {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         What::List => {
-            for known in &stores::ALL {
+            for known in stores::ALL {
                 println!("{:14} {}", known.name, known.options);
             }
             Ok(true)

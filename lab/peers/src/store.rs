@@ -39,6 +39,17 @@ pub trait Store: Sync {
             .try_for_each(|(key, value)| self.put(key, value))
     }
 
+    /// Atomically replaces a value by what `change` makes of it, which may be called more than once, and says
+    /// whether there was one; nothing from a store that has no such thing.
+    fn change(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
+    ) -> Option<TargetResult<bool>> {
+        let _ = (key, change);
+        None
+    }
+
     /// Visits up to `limit` records in the order of keys, the first at `from` or behind it.
     fn scan(
         &self,
@@ -140,6 +151,9 @@ impl Target for Measured {
         key: &[u8],
         change: &mut dyn FnMut(&[u8], &mut Vec<u8>),
     ) -> TargetResult<bool> {
+        if let Some(changed) = self.store.change(key, change) {
+            return changed;
+        }
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         let lock = &self.locks[key.iter().fold(7, mix) as usize % LOCKS];
         let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);

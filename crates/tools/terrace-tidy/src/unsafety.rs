@@ -138,6 +138,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "the function table of the JVM, for the binding of Java",
     ),
     (
+        "lab/peers/src/stores/f2.rs",
+        "the C functions around F2, which is C++",
+    ),
+    (
         "lab/peers/src/stores/lmdb.rs",
         "a file that is mapped, by LMDB's own functions",
     ),

@@ -1,6 +1,8 @@
 //! The stores, a file each.
 
 mod bf_tree;
+#[cfg(feature = "f2")]
+mod f2;
 mod fjall;
 mod lmdb;
 mod redb;
@@ -40,7 +42,7 @@ pub const LEAST_BESIDE: u64 = 16 << 20;
 const TEXT_OF_C: u64 = 64 << 20;
 
 /// All of them.
-pub const ALL: [Known; 8] = [
+pub const ALL: &[Known] = &[
     Known {
         name: "rocksdb",
         options: "LSM-tree in C++, the system's library; three quarters of the memory for the cache of blocks with indexes and filters in it, a quarter for memtables; filters of 10 bits; no compression; direct I/O; log written, not synced",
@@ -104,5 +106,14 @@ pub const ALL: [Known; 8] = [
         beside: LEAST_BESIDE,
         load_batch: 1,
         open: bf_tree::open,
+    },
+    #[cfg(feature = "f2")]
+    Known {
+        name: "f2",
+        options: "F2 of microsoft/FASTER in C++, a hash table of two tiers of logs; of the memory an eighth for the cold index's log, six pages for the cold log, and of the rest without indexes two fifths for the hot log, three for the cache of reads; the hot log is compacted from a fifth of the data on, the cold one from 1.35 times the data on; pages of its logs of 128 KiB, not 32 MiB, and of overflow buckets of 64 KiB, not 64 MiB, or it would need 700 MiB; direct I/O; no log: what is in the hot log's memory is lost with the process",
+        cached: false,
+        beside: LEAST_BESIDE,
+        load_batch: 1,
+        open: f2::open,
     },
 ];
