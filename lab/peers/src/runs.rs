@@ -253,7 +253,7 @@ impl Plan {
     pub fn page(&self) -> String {
         let bounded = match &self.groups {
             Some(_) => {
-                "Each ran in a group of processes that has no more than that and 16 MiB (RocksDB 64, as its program needs them), the system's cache in it; one that took more and was ended by the system was run again with 32, 96 and 288 MiB beside its number"
+                "Each ran in a group of processes that has no more than that and 16 MiB (RocksDB 64, F2 32, as their programs need them), the system's cache in it; one that took more and was ended by the system was run again with 32, 96 and 288 MiB beside its number"
             }
             None => {
                 "The system's cache was not bounded: stores that read through it (marked *) had as much memory beside that as they wanted, the whole file"

@@ -252,7 +252,7 @@ impl Store for F2 {
 mod tests {
     use super::*;
 
-    const KEYS: u64 = 60_000;
+    const KEYS: u64 = 40_000;
     const THREADS: u64 = 4;
 
     fn value(key: u64, version: u64) -> Vec<u8> {
@@ -281,14 +281,14 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let opening = Opening {
             folder: &folder,
-            memory: 6 << 20,
+            memory: 5 << 20,
             data: KEYS * 128,
             threads: THREADS as usize,
         };
         let store = open(&opening).unwrap();
         all(|key| store.put(&key.to_be_bytes(), &value(key, 0)).unwrap());
         store.settle().unwrap();
-        for version in 1..=3 {
+        for version in 1..=2 {
             all(|key| {
                 let mut change = |old: &[u8], new: &mut Vec<u8>| {
                     assert_eq!(old, value(key, version - 1));

@@ -40,6 +40,9 @@ const LOAD_BATCH: usize = 1000;
 pub const LEAST_BESIDE: u64 = 16 << 20;
 /// RocksDB's text has some 10 MiB, and it comes with libraries of its own.
 const TEXT_OF_C: u64 = 64 << 20;
+/// F2 has some 6 MiB of places for 96 threads in three stores, besides what the number is divided into.
+#[cfg(feature = "f2")]
+const PLACES_OF_F2: u64 = 32 << 20;
 
 /// All of them.
 pub const ALL: &[Known] = &[
@@ -110,9 +113,9 @@ pub const ALL: &[Known] = &[
     #[cfg(feature = "f2")]
     Known {
         name: "f2",
-        options: "F2 of microsoft/FASTER in C++, a hash table of two tiers of logs; of the memory an eighth for the cold index's log, six pages for the cold log, and of the rest without indexes two fifths for the hot log, three for the cache of reads; the hot log is compacted from a fifth of the data on, the cold one from 1.35 times the data on; pages of its logs of 128 KiB, not 32 MiB, and of overflow buckets of 64 KiB, not 64 MiB, or it would need 700 MiB; direct I/O; no log: what is in the hot log's memory is lost with the process",
+        options: "F2 of microsoft/FASTER in C++, a hash table of two tiers of logs; of the memory an eighth for the cold index's log, six pages for the cold log, and of the rest without indexes two fifths for the hot log, three for the cache of reads; the hot log is compacted from a fifth of the data on, the cold one from 1.35 times the data on; pages of its logs of 128 KiB, not 32 MiB, and of overflow buckets of 64 KiB, not 64 MiB, or it would need 900 MiB; direct I/O; threads nap 10 µs while they wait; no log: what is in the hot log's memory is lost with the process",
         cached: false,
-        beside: LEAST_BESIDE,
+        beside: PLACES_OF_F2,
         load_batch: 1,
         open: f2::open,
     },
