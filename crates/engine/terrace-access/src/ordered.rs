@@ -273,7 +273,17 @@ pub trait Cuts: Ordered {
     /// Whether it can.
     const CUTS: bool = false;
 
-    /// Prepares to take everything from `low` to before `high` out. Nothing is changed before [`Cut::apply`],
+    /// Makes ready for [`Cuts::try_cut`] what others need not be kept away for, and nobody sees: by default nothing. What
+    /// it has made ready others may undo as long as they are at work. It may read, and wait.
+    ///
+    /// # Errors
+    /// Those of the store; then all is as it was.
+    fn prepare_cut(&self, low: &[u8], high: Option<&[u8]>) -> terrace_base::Result<()> {
+        let _ = (low, high);
+        Ok(())
+    }
+
+    /// Prepares to take everything from `low` to before `high` out, after [`Cuts::prepare_cut`] of it. Nothing is changed before [`Cut::apply`],
     /// and dropping it leaves everything as it was. With `part` what is taken out begins at a page of its own
     /// even if it has none. O(height) pages, however many there are between the two.
     ///

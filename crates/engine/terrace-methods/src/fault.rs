@@ -92,6 +92,8 @@ pub enum Fault {
     EdgeKept,
     /// The chains of large values on the pages at the edges of a range that is taken out are left to nobody.
     ChainLeaked,
+    /// The page before a range that is taken out of a level is believed to reach into it.
+    GapForgotten,
     /// A change of an LSM-tree looks at what lies below the top, and says that it has replaced it.
     PutLooksBelow,
     /// A step makes its pages before it enters the gate. Found by a cut.

@@ -12,6 +12,7 @@ mod heights;
 mod holes;
 mod links;
 mod lsm;
+mod lsm_cuts;
 mod lsm_damage;
 mod lsm_instants;
 mod lsm_runs;

@@ -86,7 +86,7 @@ pub(crate) fn reach_edges<M: Tier>(
             context.settle_uncounted(interrupt)?;
         }
     }
-    Ok(())
+    method.prepare_cut(low, high)
 }
 
 /// One step of compaction; see [`Structure::compact_step`](crate::Structure::compact_step).

@@ -271,7 +271,8 @@ pub trait Structure: Send + Sync {
         high: Option<&[u8]>,
     ) -> Attempt<Severed<'d>>;
 
-    /// Brings the pages at the edges of a range into memory, for [`Structure::try_cut`].
+    /// Makes ready for [`Structure::try_cut`]: brings the pages at the edges of a range into memory, and what else others
+    /// need not be kept away for. To be called again when nobody else is at work any more: then little is left to do.
     fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()>;
 
     /// Tidies up at the edges of a range that was taken out; best effort.

@@ -236,9 +236,14 @@ impl Watches {
         }
     }
 
-    /// What holds this thread up, which is to change all of this range, if anything does; or else everybody who
-    /// watches a part of it is told. O(watches).
-    pub fn before_range(&self, low: &[u8], high: Option<&[u8]>) -> Option<Arc<Claim>> {
+    /// What holds this thread up, which is to change all of this range, if anything does that is not its own; or else
+    /// everybody who watches a part of it is told, and `told` each watch that was marked. O(watches).
+    pub fn before_range(
+        &self,
+        (low, high): (&[u8], Option<&[u8]>),
+        is_own: impl Fn(&Arc<Claim>) -> bool,
+        mut told: impl FnMut(&Arc<Watch>),
+    ) -> Option<Arc<Claim>> {
         fence(Ordering::SeqCst);
         let list = self.list.lock();
         let overlaps = |watch: &Watch| {
@@ -251,11 +256,12 @@ impl Watches {
                 .filter(|watch| overlaps(watch))
         };
         let mut claims = met().filter_map(|watch| watch.claim.as_ref());
-        if let Some(claim) = claims.find(|claim| claim.holds_up()) {
+        if let Some(claim) = claims.find(|claim| claim.holds_up() && !is_own(claim)) {
             return Some(claim.clone());
         }
         for watch in met() {
             watch.marks.fetch_add(1, Ordering::AcqRel);
+            told(watch);
         }
         None
     }
@@ -315,15 +321,20 @@ mod tests {
         let (a, _) = watches.add(b"b", Some(b"d"), None);
         let (b, _) = watches.add(b"f", None, None);
         let (keys, _) = watches.add_keys(None);
-        assert!(watches.before_range(b"d", Some(b"f")).is_none());
+        let before_range = |low: &[u8], high: Option<&[u8]>| {
+            let mut told = 0;
+            let met = watches.before_range((low, high), |_| false, |_| told += 1);
+            (met.is_some(), told)
+        };
+        assert_eq!(before_range(b"d", Some(b"f")), (false, 1));
         assert_eq!((a.marks(), b.marks(), keys.marks()), (0, 0, 1));
-        assert!(watches.before_range(b"c", Some(b"e")).is_none());
-        assert!(watches.before_range(b"x", None).is_none());
+        assert_eq!(before_range(b"c", Some(b"e")), (false, 2));
+        assert_eq!(before_range(b"x", None), (false, 2));
         assert_eq!((a.marks(), b.marks(), keys.marks()), (1, 1, 3));
         let claim = Claim::new(std::time::Duration::from_secs(600));
         let (claimed, _) = watches.add(b"p", Some(b"q"), Some(&claim));
         let met = std::thread::scope(|scope| {
-            let met = |low: &'static [u8]| watches.before_range(low, Some(b"r")).is_some();
+            let met = |low: &'static [u8]| before_range(low, Some(b"r")).0;
             scope.spawn(move || [met(b"a"), met(b"q")]).join().unwrap()
         });
         assert_eq!(met, [true, false]);

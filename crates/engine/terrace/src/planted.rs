@@ -121,6 +121,10 @@ pub enum Fault {
     CutUnlogged,
     /// A range that a transaction removes does not count as read.
     RemovedUnread,
+    /// A transaction still sees what it has removed with a range.
+    GoneShown,
+    /// What a transaction has put in a range before it removed all of it comes back with its commit.
+    PutsOutliveRange,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -186,11 +190,13 @@ impl Fault {
     ];
 
     /// Those of ranges that are removed at once.
-    pub const OF_RANGES: [Fault; 4] = [
+    pub const OF_RANGES: [Fault; 6] = [
         Fault::CutUnseen,
         Fault::CutUnwatched,
         Fault::CutUnlogged,
         Fault::RemovedUnread,
+        Fault::GoneShown,
+        Fault::PutsOutliveRange,
     ];
 
     /// Those of the order of a write, with which threads may come to wait for each other for ever.

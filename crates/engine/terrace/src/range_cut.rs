@@ -45,23 +45,7 @@ impl Core {
         durability: Option<Durability>,
     ) -> Result<()> {
         let in_force = self.durability(open.spec.logged, durability)?;
-        open.check()?;
-        if !open.structure.cuts() {
-            let kind = open.spec.kind.as_str();
-            return Err(Error::invalid(format!(
-                "\"{}\" is of the kind {kind}, of which a range is not removed at once; remove_range removes it in steps",
-                open.name()
-            )));
-        }
-        for key in [Some(range.0), range.1].into_iter().flatten() {
-            // Behind the longest key there may be one byte more.
-            let limit = self.longest_key();
-            if key.len() > limit + 1 {
-                let len = key.len();
-                return Err(Error::KeyTooLong { len, limit });
-            }
-        }
-        let is_empty = range.1.is_some_and(|high| high <= range.0);
+        let is_empty = !self.may_cut(open, range)?;
         let appended = loop {
             if is_empty {
                 break None;
@@ -78,6 +62,30 @@ impl Core {
             (None, Some(durability)) => self.confirm(durability),
             (_, None) => Ok(()),
         }
+    }
+
+    /// Whether there may be something in a range that is to go by pages.
+    ///
+    /// # Errors
+    /// Of a structure of which none goes so, and for keys that are too long.
+    pub fn may_cut(&self, open: &Open, range: (&[u8], Option<&[u8]>)) -> Result<bool> {
+        open.check()?;
+        if !open.structure.cuts() {
+            let kind = open.spec.kind.as_str();
+            return Err(Error::invalid(format!(
+                "\"{}\" is of the kind {kind}, of which a range is not removed at once; remove_range removes it in steps",
+                open.name()
+            )));
+        }
+        for key in [Some(range.0), range.1].into_iter().flatten() {
+            // Behind the longest key there may be one byte more.
+            let limit = self.longest_key();
+            if key.len() > limit + 1 {
+                let len = key.len();
+                return Err(Error::KeyTooLong { len, limit });
+            }
+        }
+        Ok(range.1.is_none_or(|high| range.0 < high))
     }
 
     fn delete_range_once(&self, open: &Arc<Open>, range: Bounds<'_>) -> Result<Done> {
@@ -109,7 +117,7 @@ impl Core {
             open.check()?;
             let watches = open.structure.watches();
             if !planted(Fault::CutUnwatched)
-                && let Some(claim) = watches.before_range(low, high)
+                && let Some(claim) = watches.before_range(range, |_| false, |_| ())
             {
                 return Ok(Done::Claimed(claim));
             }
@@ -162,8 +170,9 @@ impl Tree {
     /// O(height) pages are read and written, however long the range is; the pages of what was removed are given back
     /// in the background. While it is done, some milliseconds and what it takes others to end what they are at, nobody
     /// else is at work in the database: for a few records [`Tree::remove_range`] or a batch is the better
-    /// choice. Not for LSM-trees; nor for hash tables and tables, for which see
-    /// [`Table::remove_range`](crate::Table::remove_range).
+    /// choice. Of an LSM-tree it is as many pages for its top and for the index of each of its levels, and pages of records
+    /// at both edges of each level are made anew. Not for hash tables and tables, for which see
+    /// [`Table::remove_range`](crate::Table::remove_range). Together with other changes: [`crate::Transaction::delete_range`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -177,7 +186,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// Those of a write; [`Error::Invalid`] of an LSM-tree. Then nothing was removed, unless it is
+    /// Those of a write. Then nothing was removed, unless it is
     /// [`Error::Poisoned`].
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let (low, high) = bounds(&range);

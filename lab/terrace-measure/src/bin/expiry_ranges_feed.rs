@@ -30,7 +30,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     };
     std::fs::create_dir(&folder)?;
     let done = match part.as_str() {
-        "ranges" => ranges(&folder, records),
+        "ranges" => ranges(&folder, records, kind),
         "sessions" => sessions(&folder, records, kind),
         "feed" => feed(records),
         _ => return Err("ranges, sessions or feed".into()),
@@ -43,13 +43,13 @@ fn key(i: u64) -> [u8; 8] {
     i.to_be_bytes()
 }
 
-/// Half of a tree goes, at once and in steps, from a memory of a tenth of it.
-fn ranges(folder: &Path, records: u64) -> Result<()> {
+/// Half of a tree or an LSM-tree goes, at once and in steps, from a memory of a tenth of it.
+fn ranges(folder: &Path, records: u64, kind: Kind) -> Result<()> {
     for tiers in [Tiers::One, Tiers::Two] {
         for at_once in [true, false] {
             let path = folder.join(format!("{tiers:?}-{at_once}"));
             let open = || Database::open(&path, Options::new().memory(records * 128 / 10));
-            let tree = open()?.tree_with("t", MapOptions::new().tiers(tiers))?;
+            let tree = open()?.create_map("t", kind, MapOptions::new().tiers(tiers))?;
             // In no order, so that leaves are as full as they are in use.
             for i in 0..records {
                 tree.put(key(i * 7919 % records), VALUE)?;
@@ -57,7 +57,12 @@ fn ranges(folder: &Path, records: u64) -> Result<()> {
             tree.database().clone().close()?;
             drop(tree);
             let db = open()?;
-            let tree = db.tree("t")?;
+            let map = db.map("t")?;
+            let Some(tree) = map.as_tree() else {
+                return Err(terrace::Error::invalid(
+                    "only ranges of trees and LSM-trees go",
+                ));
+            };
             let pages = || db.stats().pages;
             let (low, high) = (key(records / 4), key(records / 4 * 3));
             let before = pages();
@@ -94,7 +99,7 @@ fn ranges(folder: &Path, records: u64) -> Result<()> {
                 after.ageing_reads - before.ageing_reads,
                 after.demotion_reads - before.demotion_reads
             );
-            drop(tree);
+            drop((tree, map));
             db.close()?;
         }
     }

@@ -10,7 +10,7 @@
 //! covers what its parent says, and children tile their parents; where a node does not fit with its new fence it is
 //! cut in two, as a split does.
 
-use terrace_access::{Attempt, Cut, Door, Edge, Interrupt, Value};
+use terrace_access::{Attempt, Cut, Door, Edge, Flags, Interrupt, Value};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, Exclusive};
 
@@ -51,12 +51,33 @@ pub(crate) struct RangeCut<'d> {
     changed: Vec<(Exclusive<'d>, Vec<u8>)>,
     made: Vec<(Exclusive<'d>, Vec<u8>)>,
     part: Option<PageId>,
+    /// Whether the record at the lower edge leaves an empty one in its place.
+    leaves_gap: bool,
+    /// About which part of all records goes.
+    share: f64,
+}
+
+/// What else is to come of a range that is taken out.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// A page at which what is taken out begins, even if there is nothing.
+    pub part: bool,
+    /// An empty record in the place of the one at the lower edge, which goes.
+    pub gap: bool,
 }
 
 impl Drop for RangeCut<'_> {
     fn drop(&mut self) {
         self.made.drain(..).for_each(|(page, _)| page.free());
     }
+}
+
+/// This part of a node as one of all that lies below the first of those above it.
+fn part_above(above: &[Step<'_>], mut part: f64) -> Attempt<f64> {
+    for Step { page, .. } in above {
+        part = part_of(part, node_of!(page)?.children());
+    }
+    Ok(part)
 }
 
 /// The children of an inner node, by their lower fences.
@@ -84,7 +105,7 @@ impl BTree {
         door: &'d Door<'_>,
         low: &[u8],
         high: Option<&[u8]>,
-        part: bool,
+        wanted: Wanted,
     ) -> Attempt<RangeCut<'d>> {
         let mut cut = RangeCut {
             tree: self,
@@ -92,12 +113,14 @@ impl BTree {
             changed: Vec::new(),
             made: Vec::new(),
             part: None,
+            leaves_gap: wanted.gap,
+            share: 0.0,
         };
         if high.is_none_or(|high| low < high) {
             let ways = self.ways(door, low, high)?;
             cut.prepare(ways, low, high)?;
         }
-        if part && cut.part.is_none() {
+        if wanted.part && cut.part.is_none() {
             let shape = Shape {
                 level: 0,
                 low: &[],
@@ -218,9 +241,21 @@ fn no_fit() -> Interrupt {
 struct Split {
     stays: Vec<Kid>,
     goes: Vec<Kid>,
+    /// About which part of what lies below goes.
+    share: f64,
+}
+
+/// This part of so many.
+fn part_of(part: f64, all: usize) -> f64 {
+    part / all.max(1) as f64
 }
 
 impl<'d> RangeCut<'d> {
+    /// About which part of all records goes, if what lies below all children of a node is as much.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
     /// A node with these records, if they fit.
     fn image(&self, shape: &Shape<'_>, items: &[Item<'_>]) -> Option<Vec<u8>> {
         let mut image = vec![0; self.tree.store.page_bytes()];
@@ -331,13 +366,21 @@ impl<'d> RangeCut<'d> {
             let key = item.key();
             *key >= *low && high.is_none_or(|high| *key < *high)
         };
-        let (gone, kept): (Vec<Item<'_>>, Vec<Item<'_>>) =
+        let (gone, mut kept): (Vec<Item<'_>>, Vec<Item<'_>>) =
             now.items.iter().copied().partition(|item| goes(item));
-        let owns = |item: &Item<'_>| {
-            let is_large = matches!(item.payload, Payload::Value(Value::Large(_)));
-            is_large && tree.owns_chain(item.flags)
+        let owns = |item: &Item<'_>| match item.payload {
+            Payload::Value(Value::Large(_)) => tree.owns_chain(item.flags),
+            Payload::Value(Value::Inline(bytes)) => tree.leads && !bytes.is_empty(),
+            Payload::Child(_) => false,
         };
-        let mut split = Split::default();
+        let mut split = Split {
+            share: part_of(gone.len() as f64, now.items.len()),
+            ..Split::default()
+        };
+        if self.leaves_gap && now.low <= low {
+            let at = kept.partition_point(|item| *item.key() < *low);
+            kept.insert(at, Item::leaf(low, Value::Inline(b""), Flags::NONE));
+        }
         if gone.iter().any(owns) && !fault::planted(Fault::ChainLeaked) {
             let shape = Shape {
                 level: 0,
@@ -411,7 +454,9 @@ impl<'d> RangeCut<'d> {
             goes.extend(stays.drain(child..).skip(1));
             stays.append(&mut split.stays);
             let level = now.node.level;
+            let whole = now.node.children() - 1 - child;
             split = Split {
+                share: part_of(split.share + whole as f64, now.node.children()),
                 stays: self.nodes(level, (now.low, end), &stays, Some(page), true)?,
                 goes: self.gone(level, &goes, now.high)?,
             };
@@ -458,7 +503,8 @@ impl<'d> RangeCut<'d> {
                 }],
                 false => self.nodes(level, (begin, now.high), &stays, Some(page), true)?,
             };
-            split = Split { stays, goes };
+            let share = part_of(split.share + child as f64, now.node.children());
+            split = Split { stays, goes, share };
         }
         Ok((split, end))
     }
@@ -477,6 +523,7 @@ impl<'d> RangeCut<'d> {
             let split = self.leaf(fork.page, low, high, None)?;
             // A leaf by itself, with the fences that it had.
             self.part = split.goes.first().map(|kid| kid.pid);
+            self.share = part_above(&above, split.share)?;
             return Ok(());
         }
         let private = BTree::private(&fork.page);
@@ -504,6 +551,9 @@ impl<'d> RangeCut<'d> {
             true => whole_end,
             false => ends,
         };
+        let whole = middle.len() - 1;
+        let share = below.share + over.share + whole as f64;
+        self.share = part_above(&above, part_of(share, now.node.children()))?;
         let mut goes = below.goes;
         goes.extend(middle.into_iter().skip(1));
         goes.extend(over.goes);

@@ -74,6 +74,8 @@ impl BTree {
                 }
                 // Each leaf on the left begins below the one before, or it is damaged.
                 Some(next) if next < low => low = next,
+                // Nothing lies below the first leaf of a part.
+                Some(_) if self.is_part => break,
                 Some(_) => return Err(leaf.torn(BAD_RECORD)),
             }
             passed.push(leaf);

@@ -7,6 +7,7 @@ use terrace_access::{
 use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
 
+use super::cut::Wanted;
 use super::descend::PATIENCE;
 use super::{BTree, scan};
 
@@ -149,7 +150,8 @@ impl Cuts for BTree {
         high: Option<&[u8]>,
         part: bool,
     ) -> Attempt<Box<dyn Cut + 'd>> {
-        Ok(Box::new(self.cut(door, low, high, part)?))
+        let wanted = Wanted { part, gap: false };
+        Ok(Box::new(self.cut(door, low, high, wanted)?))
     }
 
     fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {

@@ -38,6 +38,7 @@ mod through;
 mod tree;
 pub(crate) mod verify;
 
+pub(crate) use cut::{RangeCut, Wanted};
 pub(crate) use floor::Floor;
 pub(crate) use get::record_in;
 pub use layout::max_inline;

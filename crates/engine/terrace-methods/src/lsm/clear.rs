@@ -2,8 +2,7 @@
 //! and the roots of its parts, which its root names.
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, LargeRef, LevelFigures, NoRoom, Ordered, Plan, Value,
-    Window,
+    AccessMethod, Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Value, Window,
 };
 use terrace_base::PageId;
 
@@ -60,7 +59,11 @@ impl Lsm {
                     return Ok(any);
                 }
                 let gap = std::mem::take(&mut floor.key);
-                if let Some(entry) = level.entry_at(Edge::Below(&gap), &mut floor)? {
+                if !level.index.floor(Edge::Below(&gap), &mut floor)? {
+                    // The first one of a part.
+                    return Ok(any);
+                }
+                if let Some(entry) = level.decode(&floor.value)? {
                     any = true;
                     if !self.clear_page(door, level, (&floor.key, entry), budget)? {
                         return Ok(true);
@@ -96,13 +99,9 @@ impl Lsm {
         let free = &mut || self.store.free_unread(door, entry.name.page);
         level.index.try_edit(door, low, gap, &mut NoRoom, free)?;
         *budget = budget.saturating_sub(1);
-        let figures = level.figures();
-        level.set_figures(LevelFigures {
-            pages: figures.pages.saturating_sub(1),
-            bytes: figures.bytes.saturating_sub(entry.used.into()),
-            records: figures.records.saturating_sub(entry.records.into()),
-            tombstones: figures.tombstones.saturating_sub(entry.tombstones.into()),
-        });
+        let mut figures = level.figures();
+        entry.take_from(&mut figures);
+        level.set_figures(figures);
         Ok(true)
     }
 

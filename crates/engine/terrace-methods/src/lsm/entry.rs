@@ -12,6 +12,7 @@
 //!
 //! The first entry of a level has the empty key, so there is one for every key.
 
+use terrace_access::LevelFigures;
 use terrace_base::codec;
 use terrace_base::{PageId, Result};
 
@@ -47,6 +48,23 @@ impl Entry {
             used: image.used.min(MOST_USED),
             has_large: image.has_large,
         }
+    }
+
+    /// Adds its page to what is in a level.
+    pub fn add_to(&self, figures: &mut LevelFigures) {
+        figures.pages += 1;
+        figures.bytes += u64::from(self.used);
+        figures.records += u64::from(self.records);
+        figures.tombstones += u64::from(self.tombstones);
+    }
+
+    /// Takes its page away from what is in a level.
+    pub fn take_from(&self, figures: &mut LevelFigures) {
+        let less = |of: &mut u64, by: u32| *of = of.saturating_sub(by.into());
+        less(&mut figures.pages, 1);
+        less(&mut figures.bytes, self.used);
+        less(&mut figures.records, self.records);
+        less(&mut figures.tombstones, self.tombstones);
     }
 
     /// Pages that its records would take without compression, about; 1 at least.

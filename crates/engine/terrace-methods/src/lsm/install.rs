@@ -55,8 +55,8 @@ pub(crate) struct Install<'l> {
     level: &'l Level,
     /// First keys of the entries that go, or are replaced, in order.
     old: Vec<Vec<u8>>,
-    /// Pages that go.
-    pages: Vec<Entry>,
+    /// Pages that go, and the first keys of their entries.
+    pages: Vec<(Vec<u8>, Entry)>,
     /// What comes instead, in order, without gaps.
     parts: Vec<Part>,
 }
@@ -79,7 +79,10 @@ impl<'l> Install<'l> {
         Install {
             level,
             old: lows.filter(|low| *low >= from).collect(),
-            pages: slots.iter().filter_map(|slot| slot.entry).collect(),
+            pages: slots
+                .iter()
+                .filter_map(|slot| Some((slot.low.clone(), slot.entry?)))
+                .collect(),
             parts,
         }
     }
@@ -416,7 +419,7 @@ impl Lsm {
             let mut root = self.store.exclusive(self.root, door)?;
             state.root().write(&mut root)
         })?;
-        for entry in change.levels.iter().flat_map(|install| &install.pages) {
+        for (_, entry) in change.levels.iter().flat_map(|install| &install.pages) {
             self.free_page(door, entry.name.page)?;
         }
         Ok(())
@@ -433,12 +436,10 @@ impl Lsm {
         let index = &install.level.index;
         let (mut old, mut names) = (install.old.as_slice(), names);
         let mut figures = install.level.figures();
-        for entry in &install.pages {
-            figures.pages = figures.pages.saturating_sub(1);
-            figures.bytes = figures.bytes.saturating_sub(entry.used.into());
-            figures.records = figures.records.saturating_sub(entry.records.into());
-            figures.tombstones = figures.tombstones.saturating_sub(entry.tombstones.into());
+        for (_, entry) in &install.pages {
+            entry.take_from(&mut figures);
         }
+        let mut new = Vec::new();
         let mut value = Vec::new();
         if fault::planted(Fault::LeftToRight) {
             for low in install.old.iter().filter(|low| !low.is_empty()) {
@@ -455,10 +456,8 @@ impl Lsm {
                 names = rest;
                 let entry = Entry::of(image, *name);
                 entry.encode(&image.filter, &mut value);
-                figures.pages += 1;
-                figures.bytes += u64::from(entry.used);
-                figures.records += u64::from(entry.records);
-                figures.tombstones += u64::from(entry.tombstones);
+                entry.add_to(&mut figures);
+                new.push((&part.low, entry));
             }
             let put = Plan::Put(Value::Inline(&value), Flags::NONE);
             self.until_done(|| {
@@ -480,6 +479,9 @@ impl Lsm {
             }
         }
         self.join_gaps(door, install)?;
+        let old = install.pages.iter().map(|(low, entry)| (low, entry));
+        let new = new.iter().map(|(low, entry)| (*low, entry));
+        self.recount.replaced(install.level.number, old, new);
         install.level.set_figures(figures);
         Ok(())
     }

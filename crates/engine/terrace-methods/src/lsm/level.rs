@@ -31,6 +31,8 @@ pub(crate) struct Level {
     bytes: AtomicU64,
     records: AtomicU64,
     tombstones: AtomicU64,
+    /// Whether these are about right only.
+    is_estimate: AtomicBool,
     absent: Absent,
     buffers: Arc<Buffers>,
 }
@@ -98,6 +100,7 @@ impl Level {
             bytes: AtomicU64::new(figures.bytes),
             records: AtomicU64::new(figures.records),
             tombstones: AtomicU64::new(figures.tombstones),
+            is_estimate: AtomicBool::new(false),
             absent: Absent::default(),
             buffers: buffers.clone(),
         }
@@ -112,6 +115,23 @@ impl Level {
             records: of(&self.records),
             tombstones: of(&self.tombstones),
         }
+    }
+
+    /// Whether what is known of it is about right only: a range was taken out of it that was not counted.
+    pub fn is_estimate(&self) -> bool {
+        self.is_estimate.load(Ordering::Relaxed)
+    }
+
+    /// Sets that; only who is at work does.
+    pub fn set_estimate(&self, is_estimate: bool) {
+        self.is_estimate.store(is_estimate, Ordering::Relaxed);
+    }
+
+    /// What a value of its index says.
+    pub fn decode(&self, value: &[u8]) -> Result<Option<Entry>> {
+        let entry = entry::decode(value, self.number);
+        let entry = entry.ok_or_else(|| wrong(self.index.root(), NO_ENTRY))?;
+        Ok(entry.map(|(entry, _)| entry))
     }
 
     /// Whether pages of it, the last one, are to have filters: lookups of keys that are not there are many.
@@ -281,9 +301,7 @@ impl Level {
                 if high.is_some_and(|high| key >= high) || pages >= most {
                     return Ok(slots);
                 }
-                let entry = entry::decode(window.value(i), self.number)
-                    .ok_or_else(|| wrong(self.index.root(), NO_ENTRY))?
-                    .map(|(entry, _)| entry);
+                let entry = self.decode(window.value(i))?;
                 pages += pages_of(&entry);
                 slots.push(Slot {
                     low: key.to_vec(),

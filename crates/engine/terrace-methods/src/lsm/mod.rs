@@ -27,6 +27,7 @@ mod absorbed;
 mod charges;
 mod clear;
 mod cursors;
+mod cut;
 mod entry;
 mod filter;
 mod install;
@@ -38,6 +39,7 @@ mod packed;
 mod page;
 mod plan;
 mod purge;
+mod recount;
 mod refused;
 mod root;
 mod rooted;
@@ -52,9 +54,9 @@ mod window;
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Expiry, Flags, Found, InStorage, Interrupt,
-    LevelFigures, MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch, Value,
-    Waits, Window,
+    AccessMethod, Applied, Attempt, Cut, Cuts, Door, Edge, Expiry, Flags, Found, InStorage,
+    Interrupt, LevelFigures, MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch,
+    Value, Waits, Window,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -136,12 +138,15 @@ pub struct Lsm {
     state: OnceLock<State>,
     /// Whether no tier above gathers changes.
     is_alone: bool,
+    /// Whether it was taken out of another, and begins and ends anywhere.
+    is_part: bool,
     /// Held by who makes a step.
     work: Work<Cursors>,
     pace: Pace,
     charges: Charges,
     refused: refused::Refused,
     absorbed: absorbed::Absorbed,
+    recount: recount::Recount,
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
     /// What was taken of the memory for steps.
@@ -179,6 +184,7 @@ impl Lsm {
             Ok(Root {
                 top: top.root(),
                 levels: vec![(level, LevelFigures::default())],
+                estimates: 0,
             })
         })();
         let written = made.and_then(|root: Root| root.write(&mut page));
@@ -198,11 +204,13 @@ impl Lsm {
             root,
             state: OnceLock::new(),
             is_alone: false,
+            is_part: false,
             work: Work::default(),
             pace: Pace::default(),
             charges: Charges::default(),
             refused: refused::Refused::default(),
             absorbed: absorbed::Absorbed::default(),
+            recount: recount::Recount::default(),
             squeezed: AtomicU32::new(0),
             taken: Mutex::default(),
             lull: AtomicU32::new(0),
@@ -218,6 +226,12 @@ impl Lsm {
     /// The tree as the only tier: its top is larger, because nothing above gathers changes.
     pub fn alone(mut self) -> Lsm {
         self.is_alone = true;
+        self
+    }
+
+    /// The tree as one that was taken out of another.
+    pub fn as_part(mut self) -> Lsm {
+        self.is_part = true;
         self
     }
 
@@ -270,7 +284,7 @@ impl Lsm {
         }
         Ok(self
             .state
-            .get_or_init(|| State::new(&self.store, &self.buffers, &root)))
+            .get_or_init(|| State::new((&self.store, &self.buffers), &root, self.is_part)))
     }
 
     /// What has happened since the tree was opened, and what is in it about.
@@ -653,6 +667,26 @@ impl Runs for Lsm {
 
 impl Neighbours for Lsm {}
 
-impl Cuts for Lsm {}
+impl Cuts for Lsm {
+    const CUTS: bool = true;
+
+    fn prepare_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        self.divide((low, high))
+    }
+
+    fn try_cut<'d>(
+        &'d self,
+        door: &'d Door<'_>,
+        low: &[u8],
+        high: Option<&[u8]>,
+        part: bool,
+    ) -> Attempt<Box<dyn Cut + 'd>> {
+        Ok(Box::new(self.cut_out(door, (low, high), part)?))
+    }
+
+    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+        self.close_range(door, (low, high));
+    }
+}
 
 impl InStorage for Lsm {}

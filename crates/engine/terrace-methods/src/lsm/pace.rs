@@ -145,6 +145,11 @@ impl<T> Work<T> {
         self.of(self.one.lock(), None)
     }
 
+    /// Takes it if nobody has it.
+    pub fn try_keep(&self) -> Option<AtWork<'_, T>> {
+        Some(self.of(self.one.try_lock()?, None))
+    }
+
     /// Takes it, or waits until somebody who has it now has let go of it, and returns without.
     pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
         let ended = *self.ended.lock();

@@ -90,6 +90,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// The shortest key that is greater than this one's and not greater than the next one's.
+    pub fn separator(&self, next: &Record<'_>) -> Vec<u8> {
+        self.item().separator(&next.item())
+    }
+
     fn item(&self) -> Item<'a> {
         let flags = match self.is_deleted {
             true => Flags::DELETED,

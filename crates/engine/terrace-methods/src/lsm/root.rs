@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  16  u8   tag 0xBA                  17  u8   number of levels
+//!  18  u8   levels of which the figures are estimates, a bit for each, the lowest for the last one
 //!  24  u64  root of the top
 //!  32  40 bytes for each level, the last one first:
 //!      u64 root of its index, u64 data pages, u64 bytes of records, u64 records, u64 tombstones
@@ -21,6 +22,7 @@ pub(crate) const MOST_LEVELS: usize = 8;
 
 const TAG: u8 = 0xBA;
 const LEVELS: usize = 17;
+const ESTIMATES: usize = 18;
 const TOP: usize = 24;
 const FIRST: usize = 32;
 const LEVEL_BYTES: usize = 40;
@@ -33,6 +35,8 @@ pub(crate) struct Root {
     pub top: PageId,
     /// The last level first.
     pub levels: Vec<(PageId, LevelFigures)>,
+    /// Levels of which the figures are estimates: a bit for each, the lowest for the last one.
+    pub estimates: u8,
 }
 
 fn read(view: View<'_>) -> Seen<Option<Root>> {
@@ -43,6 +47,7 @@ fn read(view: View<'_>) -> Seen<Option<Root>> {
     let mut root = Root {
         top: PageId(view.u64(TOP)?),
         levels: Vec::with_capacity(levels),
+        estimates: view.u8(ESTIMATES)?,
     };
     for n in 0..levels {
         let at = FIRST + n * LEVEL_BYTES;
@@ -73,7 +78,8 @@ impl Root {
             let at = at - PAGE_HEADER_BYTES;
             bytes[at..at + from.len()].copy_from_slice(from);
         };
-        put(PAGE_HEADER_BYTES, &[TAG, self.levels.len() as u8]);
+        let head = [TAG, self.levels.len() as u8, self.estimates];
+        put(PAGE_HEADER_BYTES, &head);
         put(TOP, &self.top.0.to_le_bytes());
         for (n, (root, figures)) in self.levels.iter().take(MOST_LEVELS).enumerate() {
             let at = FIRST + n * LEVEL_BYTES;

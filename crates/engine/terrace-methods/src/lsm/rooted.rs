@@ -29,6 +29,10 @@ impl Rooted for Lsm {
         self.alone()
     }
 
+    fn into_part(self) -> Self {
+        self.as_part()
+    }
+
     fn root(&self) -> PageId {
         Lsm::root(self)
     }

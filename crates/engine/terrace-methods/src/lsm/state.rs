@@ -17,17 +17,24 @@ pub(crate) struct State {
     pub top: BTree,
     levels: [OnceLock<Level>; MOST_LEVELS],
     count: AtomicUsize,
+    /// Whether it was taken out of another.
+    is_part: bool,
 }
 
 impl State {
-    pub fn new(store: &Arc<PageStore>, buffers: &Arc<Buffers>, root: &Root) -> State {
+    pub fn new(with: (&Arc<PageStore>, &Arc<Buffers>), root: &Root, is_part: bool) -> State {
+        let top = BTree::open(with.0.clone(), root.top, Class::Top);
         let state = State {
-            top: BTree::open(store.clone(), root.top, Class::Top),
+            top: if is_part { top.as_part() } else { top },
+            is_part,
             levels: Default::default(),
             count: AtomicUsize::new(0),
         };
-        for (index, figures) in &root.levels {
-            state.add((store, buffers), *index, *figures);
+        for (number, (index, figures)) in root.levels.iter().enumerate() {
+            state.add(with, *index, *figures);
+            if let Some(level) = state.level(number) {
+                level.set_estimate(root.estimates & 1 << number != 0);
+            }
         }
         state
     }
@@ -40,7 +47,10 @@ impl State {
         figures: LevelFigures,
     ) {
         let number = self.count.load(Ordering::Relaxed);
-        let level = Level::open(with, index, number as u8, figures);
+        let mut level = Level::open(with, index, number as u8, figures);
+        if self.is_part {
+            level.index = level.index.as_part();
+        }
         if let Some(place) = self.levels.get(number)
             && place.set(level).is_ok()
         {
@@ -78,6 +88,9 @@ impl State {
                 .filter_map(|n| self.level(n))
                 .map(|level| (level.index.root(), level.figures()))
                 .collect(),
+            estimates: (0..self.count())
+                .filter(|n| self.level(*n).is_some_and(Level::is_estimate))
+                .fold(0, |bits, n| bits | 1 << n),
         }
     }
 }

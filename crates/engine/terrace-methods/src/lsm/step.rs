@@ -216,6 +216,14 @@ impl Lsm {
     /// See [`terrace_access::AccessMethod::tend`].
     pub(crate) fn work_ahead(&self) -> Result<()> {
         let state = settled(&self.store, || self.state())?;
+        if state.downwards().any(Level::is_estimate) {
+            let _at_work = self.work.keep();
+            match self.count_some(state) {
+                // A page of an index that cannot be read: it stays an estimate.
+                Err(e) if e.is_unreadable() => {}
+                counted => counted?,
+            }
+        }
         for _ in 0..STEPS_AHEAD {
             if !self.is_dead_much(state) || !self.purge_some(false)? {
                 break;
@@ -478,7 +486,7 @@ impl Lsm {
         Ok(parts)
     }
 
-    fn rest(
+    pub(crate) fn rest(
         &self,
         state: &State,
         level: &Level,

@@ -219,7 +219,7 @@ impl Lsm {
 }
 
 /// Where the next entry begins.
-fn end_of_slot(level: &Level, floor: &Floor) -> Attempt<Option<Vec<u8>>> {
+pub(super) fn end_of_slot(level: &Level, floor: &Floor) -> Attempt<Option<Vec<u8>>> {
     let mut next = floor.next.clone();
     let mut window = Window::new();
     window.set_limit(1);

@@ -35,7 +35,7 @@ pub(super) struct Tested {
     pub lsm: Lsm,
     /// Takes the numbers of pages that the other one frees, for other records with the same keys.
     other: Lsm,
-    model: RefCell<BTreeMap<Vec<u8>, Have>>,
+    pub model: RefCell<BTreeMap<Vec<u8>, Have>>,
     /// Whether pages are compressed; large values are in a part of the keys then.
     is_compressed: bool,
 }
@@ -44,7 +44,7 @@ fn failed(what: String) -> Error {
     Error::invalid(what)
 }
 
-fn key(n: u64) -> Vec<u8> {
+pub(super) fn key(n: u64) -> Vec<u8> {
     // In an order that is not that of the numbers, over many leaves.
     (mix(n % KEYS, 7) as u32).to_be_bytes().to_vec()
 }
@@ -54,11 +54,11 @@ impl Tested {
         Tested::with(false)
     }
 
-    fn with(is_compressed: bool) -> Result<Tested> {
+    pub fn with(is_compressed: bool) -> Result<Tested> {
         Tested::in_memory_of(256, is_compressed)
     }
 
-    fn in_memory_of(frames: usize, is_compressed: bool) -> Result<Tested> {
+    pub fn in_memory_of(frames: usize, is_compressed: bool) -> Result<Tested> {
         let disk = SimDisk::new(5).shared();
         let store = Arc::new(PageStore::create(disk, options(PAGE, frames), 1, &info())?);
         let make = || loop {
@@ -191,7 +191,7 @@ impl Tested {
     }
 
     /// All keys by windows, in both directions, and each by itself.
-    fn expect_all(&self) -> Result<()> {
+    pub fn expect_all(&self) -> Result<()> {
         (0..KEYS).try_for_each(|n| self.expect(&key(n)))?;
         let model = self.model.borrow();
         for limit in [usize::MAX, 7] {
@@ -256,6 +256,11 @@ impl Tested {
 
     /// Every page has an owner, and every invariant holds.
     pub fn verify(&self) -> Result<()> {
+        self.verify_with(None)
+    }
+
+    /// The same with a part that was taken out.
+    pub fn verify_with(&self, part: Option<&Lsm>) -> Result<()> {
         let mut pages = std::collections::BTreeSet::new();
         let mut records = 0;
         self.lsm.verify(
@@ -271,13 +276,15 @@ impl Tested {
         if records != self.model.borrow().len() {
             return Err(failed(format!("{records} records are counted")));
         }
-        self.other.verify(
-            &mut |_, _, _| Ok(()),
-            &mut |page| match pages.insert(page) {
-                true => Ok(()),
-                false => Err(failed(format!("{page} has two owners"))),
-            },
-        )?;
+        for beside in part.into_iter().chain([&self.other]) {
+            beside.verify(
+                &mut |_, _, _| Ok(()),
+                &mut |page| match pages.insert(page) {
+                    true => Ok(()),
+                    false => Err(failed(format!("{page} has two owners"))),
+                },
+            )?;
+        }
         let live = self.store.live_pages();
         match pages.len() as u64 == live {
             true => Ok(()),
@@ -286,7 +293,7 @@ impl Tested {
     }
 
     /// Changes as a seed has them, with steps as they fall due.
-    fn work(&self, seed: u64, changes: u64) -> Result<()> {
+    pub fn work(&self, seed: u64, changes: u64) -> Result<()> {
         for n in 0..changes {
             let draw = mix(seed, n);
             let key = key(draw >> 20);

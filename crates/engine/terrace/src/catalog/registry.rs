@@ -30,9 +30,9 @@ use crate::planted::{Fault, planted};
 /// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
 const TRIES_BEFORE_CLEANING: u32 = 4;
 
-/// Pages that are changed, and that are made, where a range is taken out: of two tiers of four levels each, and some of
+/// Pages that are changed, and that are made, where a range is taken out of a tree of four levels; as many more are of
 /// the catalog. All that is made is there before the append, so a deeper tree only takes from the reserve.
-const CUT_PAGES: u64 = 32;
+const CUT_PAGES: u64 = 12;
 
 #[derive(Default)]
 struct Names {
@@ -372,52 +372,75 @@ impl Registry {
         part: StructureId,
         log: &mut dyn FnMut(bool),
     ) -> Result<RangeRemoved> {
-        let next_id = next_number(part)?;
+        // Nobody undoes this any more.
+        open.structure.prefault_cut(low, high)?;
+        let pages = self.pages_of_cut(open);
         let promise = Promise {
-            dirty: CUT_PAGES,
-            new: CUT_PAGES,
+            dirty: pages,
+            new: pages,
         };
-        let done = self.inside_for_many(Space::Reserve, promise, |door| {
-            let cut = open.structure.try_cut(door, low, high)?;
-            if cut.is_empty() {
-                return Ok((RangeRemoved::Nothing, None));
-            }
-            let entry = cut.roots().map(|(hot, cold)| Entry {
-                id: part,
-                spec: open.spec,
-                name: open.name(),
-                roots: Roots { hot, cold },
-                dropping: true,
-                unfinished: false,
-                index: None,
-            });
-            match &entry {
-                Some(entry) => self.catalog.put(door, entry, &mut || {
-                    self.next_id.fetch_max(next_id, Ordering::SeqCst);
-                    log(true);
-                })?,
-                None => log(false),
-            }
-            if let Err(interrupt) = cut.apply() {
-                let what = Error::invalid(format!("a range was taken out in part: {interrupt:?}"));
-                return Err(self.store.poison(&what).into());
-            }
-            open.structure.close_cut(door, low, high);
-            let removed = match entry.is_some() {
-                true => RangeRemoved::WithPart,
-                false => RangeRemoved::Wholly,
-            };
-            Ok((removed, entry))
-        });
-        let (removed, entry) = done?;
+        let (removed, entry) = self.inside_for_many(Space::Reserve, promise, |door| {
+            self.cut_inside(door, open, (low, high), part, log)
+        })?;
         if let Some(entry) = entry {
             self.open_part(entry);
         }
         Ok(removed)
     }
 
+    /// Pages that are changed, and that are made, where a range is taken out of this.
+    pub fn pages_of_cut(&self, open: &Open) -> u64 {
+        // A hot and a cold tree; or its top, and an index for each level.
+        let merged = open.structure.merge_figures();
+        let trees = 2 + merged.map_or(0, |figures| figures.levels.len() as u64);
+        CUT_PAGES * (1 + trees)
+    }
+
+    /// [`Registry::delete_range`] by who is inside the gate, and has brought in what it takes. Of a part the caller keeps
+    /// the entry in mind ([`Registry::open_part`]) when he has left it.
+    pub fn cut_inside(
+        &self,
+        door: &Door<'_>,
+        open: &Open,
+        (low, high): (&[u8], Option<&[u8]>),
+        part: StructureId,
+        log: &mut dyn FnMut(bool),
+    ) -> Attempt<(RangeRemoved, Option<Entry>)> {
+        let next_id = next_number(part)?;
+        let cut = open.structure.try_cut(door, low, high)?;
+        if cut.is_empty() {
+            return Ok((RangeRemoved::Nothing, None));
+        }
+        let entry = cut.roots().map(|(hot, cold)| Entry {
+            id: part,
+            spec: open.spec,
+            name: open.name(),
+            roots: Roots { hot, cold },
+            dropping: true,
+            unfinished: false,
+            index: None,
+        });
+        match &entry {
+            Some(entry) => self.catalog.put(door, entry, &mut || {
+                self.next_id.fetch_max(next_id, Ordering::SeqCst);
+                log(true);
+            })?,
+            None => log(false),
+        }
+        if let Err(interrupt) = cut.apply() {
+            let what = Error::invalid(format!("a range was taken out in part: {interrupt:?}"));
+            return Err(self.store.poison(&what).into());
+        }
+        open.structure.close_cut(door, low, high);
+        let removed = match entry.is_some() {
+            true => RangeRemoved::WithPart,
+            false => RangeRemoved::Wholly,
+        };
+        Ok((removed, entry))
+    }
+
     /// Keeps in mind what is to be taken apart.
-    fn open_part(&self, entry: Entry) {
+    pub fn open_part(&self, entry: Entry) {
         let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
         let meta = Meta::new(entry);
         let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);

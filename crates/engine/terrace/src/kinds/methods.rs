@@ -77,11 +77,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Methods for Pair<H, C> {
 
     fn clear_step(&self, store: &Arc<PageStore>, roots: Roots) -> Result<bool> {
         if let Some(hot) = roots.hot
-            && clear_tier(store, &H::open(store, hot, Class::Hot))?
+            && clear_tier(store, &H::open(store, hot, Class::Hot).into_part())?
         {
             return Ok(true);
         }
-        clear_tier(store, &C::open(store, roots.cold, Class::Cold))
+        // It may never have been whole.
+        clear_tier(store, &C::open(store, roots.cold, Class::Cold).into_part())
     }
 
     fn verify_pages(

@@ -412,11 +412,9 @@ impl Applier<'_> {
         match part {
             Some(part) => {
                 let _still = self.registry.hold_background();
-                let (structure, range) = (&open.structure, (low, high));
-                structure.prefault_cut(low, high)?;
                 let removed = self
                     .registry
-                    .delete_range(&open, range, part, &mut |_| ())?;
+                    .delete_range(&open, (low, high), part, &mut |_| ())?;
                 // At once, as it was: parts of a long log would take memory and frames from what is replayed
                 // behind them. What does not work now is done after the opening.
                 if removed == RangeRemoved::WithPart {

@@ -487,6 +487,9 @@ impl Core {
 
     /// Writes rows with entries if what they rest on still stands.
     fn write_expecting(&self, batch: &mut Batch, expected: &Expected<'_>) -> Result<Round> {
+        if batch.has_range() {
+            return self.write_with_range(batch, expected);
+        }
         let pass = self.passes.enter()?;
         if !expected.admitted() {
             return Ok(Round::Changed);
@@ -511,7 +514,7 @@ impl Core {
         let Some(((open, key, change), expect)) = single else {
             return Ok(match self.write_batch_inside(batch, logged, expected)? {
                 Wrote::Done(appended) => Round::Written(appended),
-                Wrote::Changed => Round::Changed,
+                Wrote::Changed | Wrote::Interrupted(_) => Round::Changed,
                 Wrote::Claimed(claim) => Round::Claimed(claim),
             });
         };

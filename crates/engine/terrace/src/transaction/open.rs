@@ -195,6 +195,7 @@ impl Transaction {
             Some(Staged::Put(value)) => return Ok(Some(value.clone())),
             Some(Staged::Delete) => return Ok(None),
             Some(Staged::Merged(_)) => {}
+            None if self.overlay.hides(open.id(), key) => return Ok(None),
             None => return self.read(open, key),
         }
         // Merges of a value that is asked for now: from here on it is one that was read.
@@ -298,6 +299,7 @@ impl Transaction {
         let mut value = match self.overlay.get(map.open.id(), key) {
             Some(Staged::Put(value)) => Some(value.clone()),
             Some(Staged::Delete) => None,
+            None if self.overlay.hides(map.open.id(), key) => None,
             None => return map.get(key),
             Some(Staged::Merged(_)) => self.merged(&map.open, key, map.get_stored(key)?)?,
         };
@@ -405,6 +407,7 @@ impl Transaction {
         let (unknown, before) = match self.overlay.get(map.open.id(), key) {
             Some(Staged::Merged(last)) => (true, Some(*last)),
             Some(_) => (false, None),
+            None if self.overlay.hides(map.open.id(), key) => (false, None),
             None => (!self.reads.known(&map.open, key), None),
         };
         if unknown {

@@ -1,4 +1,4 @@
-//! The changes of a transaction that are not written yet, by structure and key.
+//! The changes of a transaction that are not written yet, by structure and key, and a range of which nothing is left.
 //!
 //! Invariant: for each key the last change that is staged, and, once there is a savepoint to go back to, what
 //! it took the place of.
@@ -21,6 +21,15 @@ pub enum Staged {
 
 type Place = (StructureId, Vec<u8>);
 
+/// A range that goes as a whole: what is staged there came later.
+struct Gone {
+    id: StructureId,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+    /// How many changes may be taken back that came before, if any may.
+    undo: Option<usize>,
+}
+
 /// See the module's text.
 #[derive(Default)]
 pub struct Overlay {
@@ -28,6 +37,7 @@ pub struct Overlay {
     /// Those of them that are merges.
     merged: BTreeSet<Place>,
     undo: Vec<(Place, Option<Staged>)>,
+    gone: Option<Gone>,
     /// Whether somebody may go back.
     has_mark: bool,
 }
@@ -45,6 +55,41 @@ impl Overlay {
         if self.has_mark {
             self.undo.push((place, before));
         }
+    }
+
+    /// Nothing is left of this range, of what is staged there neither. One range at most. O(what is staged there).
+    pub fn remove_all(&mut self, id: StructureId, low: &[u8], high: Option<&[u8]>) {
+        let keys = self.range(id, low, high).map(|(key, _)| key.to_vec());
+        let keys: Vec<Vec<u8>> = keys.collect();
+        let undo = self.has_mark.then_some(self.undo.len());
+        if self.has_mark {
+            // So that it has a place among what may be taken back.
+            let place = (id, low.to_vec());
+            let staged = self.staged.get(&place).cloned();
+            self.undo.push((place, staged));
+        }
+        for key in keys {
+            let place = (id, key);
+            let before = self.replace(place.clone(), None);
+            if self.has_mark {
+                self.undo.push((place, before));
+            }
+        }
+        self.gone = Some(Gone {
+            id,
+            low: low.to_vec(),
+            high: high.map(<[u8]>::to_vec),
+            undo,
+        });
+    }
+
+    /// Whether nothing of this key is left but what is staged.
+    pub fn hides(&self, id: StructureId, key: &[u8]) -> bool {
+        self.gone.as_ref().is_some_and(|gone| {
+            gone.id == id
+                && gone.low.as_slice() <= key
+                && gone.high.as_deref().is_none_or(|high| key < high)
+        })
     }
 
     fn replace(&mut self, place: Place, staged: Option<Staged>) -> Option<Staged> {
@@ -71,6 +116,10 @@ impl Overlay {
             if let Some((place, before)) = self.undo.pop() {
                 self.replace(place, before);
             }
+        }
+        let is_undone = |gone: &Gone| gone.undo.is_some_and(|undo| undo >= mark);
+        if self.gone.as_ref().is_some_and(is_undone) {
+            self.gone = None;
         }
     }
 
@@ -120,6 +169,17 @@ mod tests {
         overlay.back_to(mark);
         assert_eq!(overlay.get(a, b"k"), Some(&Staged::Put(b"1".to_vec())));
         assert_eq!(overlay.range(a, b"", None).count(), 1);
+        let before = overlay.mark();
+        overlay.remove_all(a, b"a", Some(b"m"));
+        assert!(overlay.hides(a, b"k") && !overlay.hides(a, b"m") && !overlay.hides(b, b"k"));
+        assert_eq!(overlay.get(a, b"k"), None);
+        let behind = overlay.mark();
+        overlay.set(a, b"k", Staged::Delete);
+        overlay.back_to(behind);
+        assert!(overlay.hides(a, b"k") && overlay.get(a, b"k").is_none());
+        overlay.back_to(before);
+        assert!(!overlay.hides(a, b"k"));
+        assert_eq!(overlay.get(a, b"k"), Some(&Staged::Put(b"1".to_vec())));
         // There is no way back to before the first mark, and nothing is kept for it.
         overlay.back_to(0);
         assert_eq!(overlay.get(a, b"k"), Some(&Staged::Put(b"1".to_vec())));

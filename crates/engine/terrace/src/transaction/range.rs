@@ -77,8 +77,8 @@ impl Transaction {
     /// removed one, and a transaction that has read one of them begins again. Of structures of all kinds with an
     /// order of keys, tables with their entries.
     ///
-    /// O(records of the range), each of which is a change of the transaction's batch. A long range of a tree goes by
-    /// itself with [`Tree::delete_range`](crate::Tree::delete_range), in O(height) pages.
+    /// O(records of the range), each of which is a change of the transaction's batch. A long range goes by pages with
+    /// [`Transaction::delete_range`].
     ///
     /// # Errors
     /// As [`Transaction::range`] and [`Transaction::put`]: more than a batch may hold is told here.
@@ -89,14 +89,44 @@ impl Transaction {
     ) -> Result<u64> {
         let (low, high) = ordered::bounds(&range);
         let mut records = self.range_of(map, low, high, !planted(Fault::RemovedUnread))?;
-        let mut removed = 0;
-        while let Some(record) = records.next() {
-            let (key, _) = record?;
-            let transaction = &mut *records.transaction;
-            transaction.stage(&map.open, &key, Change::Delete)?;
-            removed += 1;
+        records.remove_all()
+    }
+
+    /// Removes all records with keys in a range of a tree or an LSM-tree by pages when it commits, together with all
+    /// else that it does: every reader finds all of it or nothing, and so does a crash. It sees nothing of the range from
+    /// now on but what it puts there later, which stays. Nothing counts as read by this, so nobody who has written
+    /// there meanwhile is in the way: what was put before the commit goes, too. Others who have read or changed a
+    /// record there begin again.
+    ///
+    /// O(height) pages, as [`Tree::delete_range`](crate::Tree::delete_range), and for as long nobody else is at work in
+    /// the database. That is one range in a transaction: each further one goes as with
+    /// [`Transaction::remove_range`]. To go through a range of which a part goes reads what goes.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`]; [`Error::Invalid`] of a hash table or a table.
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        map: &Map,
+        range: impl RangeBounds<K>,
+    ) -> Result<()> {
+        let (low, high) = ordered::bounds(&range);
+        self.begin(map, &[], &[])?;
+        let bounds = (low.as_slice(), high.as_deref());
+        if !self.db.handle.core.may_cut(&map.open, bounds)? {
+            return Ok(());
         }
-        Ok(removed)
+        if self.batch.has_range() {
+            let mut records = self.range_of(map, low, high, true)?;
+            return records.remove_all().map(drop);
+        }
+        // What merges make of a value is known once it was read, and goes like one.
+        let id = map.open.id();
+        for key in self.overlay.merged(id, bounds.0, bounds.1) {
+            self.get_stored(&map.open, &key)?;
+        }
+        self.batch.delete_range(&map.open, Some(&self.db), bounds);
+        self.overlay.remove_all(id, bounds.0, bounds.1);
+        Ok(())
     }
 
     /// All records, in the order of the structure; a hash table's comes with the transaction's own new
@@ -169,13 +199,31 @@ impl<'t> TransactionRange<'t> {
         Ok(range)
     }
 
+    /// Stages the removal of all of them; how many.
+    fn remove_all(&mut self) -> Result<u64> {
+        let mut removed = 0;
+        while let Some(record) = self.next() {
+            let (key, _) = record?;
+            let open = self.map.open.clone();
+            self.transaction.stage(&open, &key, Change::Delete)?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
     /// The next record of the database, from either end.
     fn next_of_base(&mut self, up: bool) -> Result<Option<Record>> {
-        let next = match up {
-            true => self.base.next(),
-            false => self.base.next_back(),
+        let record = loop {
+            let next = match up {
+                true => self.base.next(),
+                false => self.base.next_back(),
+            };
+            let record = next.transpose()?;
+            let is_gone = |(key, _): &Record| self.transaction.overlay.hides(self.own.id, key);
+            if !record.as_ref().is_some_and(is_gone) || planted(Fault::GoneShown) {
+                break record;
+            }
         };
-        let record = next.transpose()?;
         if let Some((key, _)) = &record
             && self.checked
         {

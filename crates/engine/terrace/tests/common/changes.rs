@@ -135,11 +135,13 @@ fn act(db: &Database, rng: &mut Rng) -> Result<()> {
         }
         4..5 => drop(db.checkpoint()?),
         60..63 => {
-            let trees: Vec<_> = all.iter().filter(|info| info.kind == Kind::Tree).collect();
-            if !trees.is_empty() {
-                let name = &trees[rng.below(trees.len() as u64) as usize].name;
+            let is_cut = |kind| matches!(kind, Kind::Tree | Kind::Lsm);
+            let cut: Vec<_> = all.iter().filter(|info| is_cut(info.kind)).collect();
+            if !cut.is_empty() {
+                let name = &cut[rng.below(cut.len() as u64) as usize].name;
                 let (low, high) = (key(rng), key(rng));
-                db.tree(name)?.delete_range(low..high)?;
+                let tree = db.map(name)?.as_tree().expect("a tree");
+                tree.delete_range(low..high)?;
             }
         }
         5..6 => drop(db.mark("here")?),

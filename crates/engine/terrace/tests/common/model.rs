@@ -37,6 +37,17 @@ impl Model {
                 let records = &mut self.structures.get_mut(name).unwrap().1;
                 records.retain(|key, _| key < low || high.as_ref().is_some_and(|high| key >= high));
             }
+            Step::Replace(name, low, high, changes, sync) => {
+                let (before, behind) = changes.split_at(changes.len().min(1));
+                before.iter().for_each(|change| self.change(change));
+                self.apply(&Step::DeleteRange(
+                    name.clone(),
+                    low.clone(),
+                    high.clone(),
+                    *sync,
+                ));
+                behind.iter().for_each(|change| self.change(change));
+            }
             Step::Create(name, shape) => {
                 let new = (*shape, Records::new());
                 assert!(self.structures.insert(name.clone(), new).is_none());
@@ -67,10 +78,13 @@ impl Model {
             Step::Write(changes, _) => changes.iter().all(|c| there(&c.structure)),
             Step::Insert(name, ..) | Step::Append(name, ..) | Step::Read(name, _) => there(name),
             // Another of this name may have been made while that was refused.
-            Step::DeleteRange(name, ..) => self
+            Step::Replace(_, _, _, changes, _) if !changes.iter().all(|c| there(&c.structure)) => {
+                false
+            }
+            Step::DeleteRange(name, ..) | Step::Replace(name, ..) => self
                 .structures
                 .get(name)
-                .is_some_and(|of| of.0.0 == Kind::Tree),
+                .is_some_and(|of| matches!(of.0.0, Kind::Tree | Kind::Lsm)),
             Step::Create(name, _) => !there(name),
             Step::Drop(name) => there(name),
             Step::Rename(from, to) => there(from) && !there(to),

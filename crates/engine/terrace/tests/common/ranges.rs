@@ -3,23 +3,29 @@
 use std::time::Duration;
 
 use terrace::{
-    Change, ChangesOptions, Database, Durability, Kind, MapOptions, Tiers, Tree, TreeOptions,
+    Change, ChangesOptions, Database, Durability, Kind, MapOptions, Merge, Tiers,
+    TransactionOptions, Tree,
 };
 use terrace_sim::SimDisk;
 
-use super::{SHAPES, create, tiny};
+use super::{SHAPES, Shape, create, tiny};
 
-/// Tiers of the trees.
-const TIERS: [Tiers; 2] = [Tiers::One, Tiers::Two];
+/// The structures of which ranges go by pages.
+const CUT: [Shape; 4] = [
+    (Kind::Tree, Tiers::One, false),
+    (Kind::Tree, Tiers::Two, false),
+    (Kind::Lsm, Tiers::One, false),
+    (Kind::Lsm, Tiers::Two, false),
+];
 
 fn key(n: u32) -> Vec<u8> {
     format!("{n:05}").into_bytes()
 }
 
-fn filled(disk: &SimDisk, tiers: Tiers) -> (Database, Tree) {
+fn filled(disk: &SimDisk, shape: Shape) -> (Database, Tree) {
     let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
-    let options = TreeOptions::new().tiers(tiers);
-    let tree = db.tree_with("t", options).unwrap();
+    let made = create(&db, "t", shape, MapOptions::new()).unwrap();
+    let tree = made.as_tree().unwrap();
     for n in 0..3000 {
         tree.put(key(n), [7; 60]).unwrap();
     }
@@ -28,8 +34,8 @@ fn filled(disk: &SimDisk, tiers: Tiers) -> (Database, Tree) {
 
 /// The range goes while the new value is being worked out.
 pub fn an_update_brings_nothing_back() {
-    for tiers in TIERS {
-        let (_db, tree) = filled(&SimDisk::new(1), tiers);
+    for shape in CUT {
+        let (_db, tree) = filled(&SimDisk::new(1), shape);
         let mut seen = Vec::new();
         let updated = tree.update(key(1500), |old| {
             seen.push(old.is_some());
@@ -39,7 +45,7 @@ pub fn an_update_brings_nothing_back() {
             old.map(|old| [old, &b"more"[..]].concat())
         });
         updated.unwrap();
-        assert_eq!(seen, [true, false], "{tiers:?}");
+        assert_eq!(seen, [true, false], "{shape:?}");
         assert_eq!(tree.get(key(1500)).unwrap(), None);
         assert_eq!(tree.iter().unwrap().count(), 200);
     }
@@ -48,9 +54,9 @@ pub fn an_update_brings_nothing_back() {
 /// A transaction has read a range, or one record, of what goes before it commits; and one that has nothing to do
 /// with it goes on.
 pub fn a_transaction_that_read_there_begins_again() {
-    for tiers in TIERS {
+    for shape in CUT {
         for by_range in [false, true] {
-            let (db, tree) = filled(&SimDisk::new(1), tiers);
+            let (db, tree) = filled(&SimDisk::new(1), shape);
             let mut seen = Vec::new();
             let done = db.transaction(|t| {
                 let count = match by_range {
@@ -65,7 +71,7 @@ pub fn a_transaction_that_read_there_begins_again() {
             });
             done.unwrap();
             let first = if by_range { 10 } else { 1 };
-            assert_eq!(seen, [first, 0], "{tiers:?}, by range {by_range}");
+            assert_eq!(seen, [first, 0], "{shape:?}, by range {by_range}");
             assert_eq!(tree.get("count").unwrap().as_deref(), Some(&b"0"[..]));
 
             let mut attempts = 0;
@@ -78,7 +84,7 @@ pub fn a_transaction_that_read_there_begins_again() {
                 t.put(&tree, "count", count.to_string())
             });
             apart.unwrap();
-            assert_eq!(attempts, 1, "{tiers:?}: a range has no part in the other");
+            assert_eq!(attempts, 1, "{shape:?}: a range has no part in the other");
         }
     }
 }
@@ -128,11 +134,168 @@ pub fn a_transaction_removes_what_is_there_when_it_commits() {
     }
 }
 
+/// A range goes with all else that a transaction does, and nothing of it is read.
+pub fn a_transaction_takes_a_range_with_its_other_changes() {
+    for shape in CUT {
+        let disk = SimDisk::new(1);
+        let (db, tree) = filled(&disk, shape);
+        let other = create(&db, "o", SHAPES[2], MapOptions::new()).unwrap();
+        let mut changes = db.changes(ChangesOptions::new()).unwrap();
+        let count =
+            |t: &mut terrace::Transaction| t.range_unchecked(&tree, key(0)..).map(Iterator::count);
+        let append = |more: &str| Merge::Append {
+            bytes: more.as_bytes().to_vec(),
+            limit: 100,
+        };
+        let mut attempts = 0;
+        let options = TransactionOptions::new().durability(Durability::Sync);
+        let done: terrace::Result<()> = db.transaction_with(options, |t| {
+            attempts += 1;
+            t.put(&tree, "01500x", "before")?;
+            t.put(&tree, "99999", "before")?;
+            t.merge(&tree, "00777", append("more"))?;
+            let before = t.savepoint();
+            t.delete_range(&tree, key(0)..key(3000))?;
+            assert_eq!(count(t)?, 1);
+            t.put(&tree, key(5), "taken back")?;
+            t.rollback_to(&before)?;
+            assert_eq!((count(t)?, t.get(&tree, key(5))?.is_some()), (3002, true));
+            t.delete_range(&tree, key(100)..key(2900))?;
+            assert_eq!(t.get(&tree, key(1500))?, None);
+            assert_eq!(t.get_unchecked(&tree, "01500x")?, None);
+            assert!(!t.remove(&tree, key(1501)).map(|old| old.is_some())?);
+            assert_eq!(count(t)?, 201);
+            t.put(&tree, "01600", "behind")?;
+            t.merge(&tree, "01700", append("alone"))?;
+            t.put(&other, "o", "other")?;
+            // Goes record by record, what was put in between along.
+            t.delete_range(&tree, key(1550)..key(1650))?;
+            t.put(&tree, "01601", "behind")?;
+            assert_eq!(count(t)?, 203);
+            if attempts == 1 {
+                tree.put("02000x", "by another").unwrap();
+            }
+            Ok(())
+        });
+        done.unwrap();
+        assert_eq!(
+            attempts, 1,
+            "{shape:?}: what others have written there counts as read"
+        );
+        // What the commit tells comes to the same, in its order.
+        let mut copy: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
+            (0..3000).map(|n| (key(n), vec![7; 60])).collect();
+        let mut ranges = 0;
+        while let Some(commit) = changes.next_within(Duration::from_secs(1)).unwrap() {
+            for change in commit.changes() {
+                match change {
+                    Change::Put {
+                        structure,
+                        key,
+                        value,
+                        ..
+                    } if structure.name.as_deref() == Some("t") => {
+                        copy.insert(key.to_vec(), value.to_vec());
+                    }
+                    Change::Delete { key, .. } => drop(copy.remove(key)),
+                    Change::DeleteRange { low, high, .. } => {
+                        ranges += 1;
+                        copy.retain(|k, _| **k < *low || high.is_some_and(|high| **k >= *high));
+                    }
+                    _ => {}
+                }
+            }
+            if ranges > 0 {
+                break;
+            }
+        }
+        let found = disk.crash(3);
+        let again = Database::open_on(found.shared(), tiny(2)).unwrap();
+        for db in [&db, &again] {
+            let tree = db.map("t").unwrap();
+            let left: Vec<_> = tree.iter().unwrap().map(|r| r.unwrap()).collect();
+            let kept = (0..100).chain(2900..3000).map(|n| (key(n), vec![7; 60]));
+            let more = [("01601", "behind"), ("01700", "alone"), ("99999", "before")];
+            let more = more.map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec()));
+            let mut expected: Vec<_> = kept.chain(more).collect();
+            expected.sort();
+            assert!(left == expected, "{shape:?}: {} records", left.len());
+            assert!(
+                copy.iter()
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .eq(expected)
+            );
+            let value = db.map("o").unwrap().get("o").unwrap();
+            assert_eq!(value.as_deref(), Some(&b"other"[..]));
+            assert!(db.verify().unwrap().is_clean(), "{shape:?}");
+        }
+    }
+}
+
+/// Others who have read in a range that a transaction takes begin again; who has read elsewhere does not; and it itself
+/// begins again where what it has read is no more so.
+pub fn who_read_in_a_range_of_a_transaction_begins_again() {
+    for shape in CUT {
+        let (db, tree) = filled(&SimDisk::new(1), shape);
+        let go = |low: u32, high: u32| {
+            let gone: terrace::Result<()> =
+                db.transaction(|t| t.delete_range(&tree, key(low)..key(high)));
+            gone.unwrap();
+        };
+        for by_range in [false, true] {
+            let first = if by_range { 1000 } else { 2000 };
+            let mut seen = Vec::new();
+            let done: terrace::Result<()> = db.transaction(|t| {
+                let apart = t.get(&tree, key(10))?.is_some();
+                let there = match by_range {
+                    true => t.range(&tree, key(first)..key(first + 10))?.count() > 0,
+                    false => t.get(&tree, key(first))?.is_some(),
+                };
+                seen.push((apart, there));
+                if seen.len() == 1 {
+                    go(first - 100, first + 100);
+                }
+                t.put(&tree, "count", seen.len().to_string())
+            });
+            done.unwrap();
+            assert_eq!(seen, [(true, true), (true, false)], "{shape:?}");
+        }
+        let mut attempts = 0;
+        let done: terrace::Result<()> = db.transaction(|t| {
+            attempts += 1;
+            // Its own range, which it has read in, is no hindrance.
+            let many = t.range(&tree, key(500)..key(600))?.count();
+            let one = t.get(&tree, key(2500))?;
+            t.delete_range(&tree, key(500)..key(600))?;
+            if attempts == 1 {
+                tree.put(key(2500), "another").unwrap();
+            }
+            t.put(&tree, "count", format!("{many}, {}", one.is_some()))
+        });
+        done.unwrap();
+        assert_eq!(attempts, 2, "{shape:?}");
+        assert_eq!(
+            tree.get("count").unwrap().as_deref(),
+            Some(&b"100, true"[..])
+        );
+        assert_eq!(tree.range(key(500)..key(600)).unwrap().count(), 0);
+        let seen = tree.update(key(30), |old| {
+            if old.is_some() {
+                go(20, 40);
+            }
+            old.map(<[u8]>::to_vec)
+        });
+        seen.unwrap();
+        assert_eq!(tree.get(key(30)).unwrap(), None);
+        assert!(db.verify().unwrap().is_clean());
+    }
+}
+
 /// What was confirmed as durable is gone behind a power cut, and in what reads the changes.
 pub fn what_was_confirmed_stays_removed() {
-    for tiers in TIERS {
+    for shape in CUT {
         let disk = SimDisk::new(1);
-        let (db, tree) = filled(&disk, tiers);
+        let (db, tree) = filled(&disk, shape);
         let mut changes = db.changes(ChangesOptions::new()).unwrap();
         tree.delete_range_with(key(100)..key(2900), Durability::Sync)
             .unwrap();
@@ -154,14 +317,22 @@ pub fn what_was_confirmed_stays_removed() {
         assert_eq!((*low, *high), (&key(100)[..], Some(&key(2900)[..])));
         let found = disk.crash(7);
         let again = Database::open_on(found.shared(), tiny(2)).unwrap();
-        let left = again.tree("t").unwrap();
-        assert_eq!(left.iter().unwrap().count(), 200, "{tiers:?}");
+        let left = again.map("t").unwrap().as_tree().unwrap();
+        assert_eq!(left.iter().unwrap().count(), 200, "{shape:?}");
         assert!(again.verify().unwrap().is_clean());
     }
 }
 
 /// All of them, by name.
-pub const ALL: [(&str, fn()); 4] = [
+pub const ALL: [(&str, fn()); 6] = [
+    (
+        "a transaction takes a range with its other changes",
+        a_transaction_takes_a_range_with_its_other_changes,
+    ),
+    (
+        "who read in a range of a transaction begins again",
+        who_read_in_a_range_of_a_transaction_begins_again,
+    ),
     (
         "an update brings nothing back",
         an_update_brings_nothing_back,

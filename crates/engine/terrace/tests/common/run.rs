@@ -2,7 +2,9 @@
 
 use std::ops::Bound;
 
-use terrace::{Database, Durability, Error, Kind, MapOptions, Options, Result};
+use terrace::{
+    Database, Durability, Error, Kind, MapOptions, Options, Result, Transaction, TransactionOptions,
+};
 use terrace_sim::SimDisk;
 
 use super::model::{Model, OFF, Records, differences};
@@ -115,7 +117,9 @@ pub fn run_watched(
                 progress.acknowledged = i + 1;
                 let is_synced = match step {
                     Step::Write(changes, sync) => *sync && changes[0].structure != OFF,
-                    Step::DeleteRange(name, .., sync) => *sync && name != OFF,
+                    Step::DeleteRange(name, .., sync) | Step::Replace(name, .., sync) => {
+                        *sync && name != OFF
+                    }
                     _ => false,
                 };
                 if is_synced {
@@ -201,6 +205,10 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
             let range = (Bound::Included(low), high);
             tree.delete_range_with::<Vec<u8>>(range, durability(*sync))
         }
+        Step::Replace(name, low, high, changes, sync) => {
+            let options = TransactionOptions::new().durability(durability(*sync));
+            replace(db, options, (name, low, high.as_deref()), changes)
+        }
         Step::Create(name, shape) => {
             let options = MapOptions::new().logged(name != OFF);
             create(db, name, *shape, options).map(|_| ())
@@ -246,6 +254,29 @@ fn step_on(db: &Database, step: &Step, model: &Model) -> Result<()> {
         Step::Checkpoint => db.checkpoint().map(|_| ()),
         Step::Reopen => Ok(()),
     }
+}
+
+/// What [`Step::Replace`] does.
+pub fn replace(
+    db: &Database,
+    options: TransactionOptions,
+    (name, low, high): (&str, &[u8], Option<&[u8]>),
+    changes: &[Change],
+) -> Result<()> {
+    let (before, behind) = changes.split_at(changes.len().min(1));
+    db.transaction_with(options, |t| {
+        let make = |t: &mut Transaction, change: &Change| {
+            let map = db.map(&change.structure)?;
+            match &change.value {
+                Some(value) => t.put(&map, &change.key, value),
+                None => t.delete(&map, &change.key),
+            }
+        };
+        before.iter().try_for_each(|change| make(t, change))?;
+        let high = high.map_or(Bound::Unbounded, Bound::Excluded);
+        t.delete_range::<&[u8]>(&db.map(name)?, (Bound::Included(low), high))?;
+        behind.iter().try_for_each(|change| make(t, change))
+    })
 }
 
 /// A range of a structure with an order of keys.

@@ -27,6 +27,8 @@ pub enum Step {
     /// Removes a range of a tree at once, from the first key to before the second, or to the end; whether durable when
     /// it returns.
     DeleteRange(String, Vec<u8>, Option<Vec<u8>>, bool),
+    /// The same in a transaction, between the first of these changes and the others.
+    Replace(String, Vec<u8>, Option<Vec<u8>>, Vec<Change>, bool),
     Create(String, Shape),
     Drop(String),
     Rename(String, String),
@@ -104,11 +106,31 @@ pub fn short(seed: u64) -> Vec<Step> {
             script.push(Step::Write(vec![delete(name, 100 + i)], false));
             script.push(Step::Read((*name).into(), 2u32.to_be_bytes().to_vec()));
         }
-        for (i, name) in (0..2u32).zip(names) {
+        // Trees and LSM-trees.
+        for (i, name) in [
+            (0u32, names[0]),
+            (1, names[1]),
+            (0, names[7]),
+            (1, names[8]),
+        ] {
             // One with the large values, one without.
             let low = (1 + i).to_be_bytes().to_vec();
             let high = (i == 1).then(|| 100u32.to_be_bytes().to_vec());
-            script.push(Step::DeleteRange((*name).into(), low, high, i + round == 1));
+            script.push(Step::DeleteRange(name.into(), low, high, i + round == 1));
+        }
+        for (i, name) in (0u32..).zip([names[1], names[8]]) {
+            let keys = [3, 4, 90, 300].into_iter();
+            let changes = keys.map(|key| put(name, key + i, rng_bytes(&mut rng, 300)));
+            let mut changes: Vec<Change> = changes.collect();
+            changes.push(put(names[2], 9, rng_bytes(&mut rng, 30)));
+            let (low, high) = (2u32.to_be_bytes(), 150u32.to_be_bytes());
+            script.push(Step::Replace(
+                name.into(),
+                low.to_vec(),
+                Some(high.to_vec()),
+                changes,
+                i != round,
+            ));
         }
         let (old, new) = (names[round as usize], "renamed");
         script.push(Step::Rename(old.into(), new.into()));
@@ -155,10 +177,20 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
             Step::Write(changes.collect(), rng.percent(30))
         }
         7 => Step::Reopen,
-        8 if model.structures[&name].0.0 == Kind::Tree => {
+        8 if matches!(model.structures[&name].0.0, Kind::Tree | Kind::Lsm) => {
             let (low, high) = (key(rng), key(rng));
             let high = (!rng.percent(10)).then_some(high);
-            Step::DeleteRange(name, low, high, rng.percent(40))
+            if rng.percent(50) {
+                return Step::DeleteRange(name, low, high, rng.percent(40));
+            }
+            let others = (0..rng.below(6)).map(|_| {
+                let name = logged[rng.below(logged.len() as u64) as usize];
+                change(rng, name)
+            });
+            let others: Vec<Change> = others.collect();
+            let own = (0..rng.below(4)).map(|_| change(rng, &name));
+            let changes = own.collect::<Vec<_>>().into_iter().chain(others).collect();
+            Step::Replace(name, low, high, changes, rng.percent(40))
         }
         8..=14 => Step::Read(name, key(rng)),
         15..=24 => {
@@ -168,7 +200,7 @@ fn next(rng: &mut Rng, model: &Model) -> Step {
             });
             Step::Write(changes.collect(), rng.percent(40))
         }
-        25 if model.structures[OFF].0.0 == Kind::Tree && rng.percent(30) => {
+        25 if matches!(model.structures[OFF].0.0, Kind::Tree | Kind::Lsm) && rng.percent(30) => {
             Step::DeleteRange(OFF.into(), key(rng), Some(key(rng)), false)
         }
         25..=29 => {

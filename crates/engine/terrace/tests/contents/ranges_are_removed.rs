@@ -145,12 +145,16 @@ fn who_reads_in_a_range_that_goes_at_once_finds_out() {
     }
 }
 
-/// Trees of these tiers, and whether their changes are logged.
-const TREES: [(Tiers, bool); 4] = [
-    (Tiers::One, true),
-    (Tiers::Two, true),
-    (Tiers::One, false),
-    (Tiers::Two, false),
+/// The structures of which ranges go by pages, and whether their changes are logged.
+const CUT: [(Kind, Tiers, bool); 8] = [
+    (Kind::Tree, Tiers::One, true),
+    (Kind::Tree, Tiers::Two, true),
+    (Kind::Tree, Tiers::One, false),
+    (Kind::Tree, Tiers::Two, false),
+    (Kind::Lsm, Tiers::One, true),
+    (Kind::Lsm, Tiers::Two, true),
+    (Kind::Lsm, Tiers::One, false),
+    (Kind::Lsm, Tiers::Two, false),
 ];
 
 /// One random thing.
@@ -195,29 +199,32 @@ fn act(tree: &Tree, records: &mut Records, rng: &mut Rng) {
 #[test]
 fn ranges_go_at_once_as_from_a_model() {
     for seed in seeds(2) {
-        for (tiers, logged) in TREES {
+        for (kind, tiers, logged) in CUT {
             let mut rng = Rng::new(seed);
             let mut disk = SimDisk::new(seed);
-            let options = TreeOptions::new().tiers(tiers).logged(logged);
+            let options = || MapOptions::new().tiers(tiers).logged(logged);
+            let of = |db: &Database| db.map("t").unwrap().as_tree().unwrap();
             // A snapshot of all of it has to fit.
             let memory = |seed| tiny(seed).memory(2 << 20);
             let mut db = Database::open_on(disk.shared(), memory(seed)).unwrap();
-            let mut tree = db.tree_with("t", options).unwrap();
+            db.create_map("t", kind, options()).unwrap();
+            let mut tree = of(&db);
             let mut records = Records::new();
             let mut kept = Vec::new();
             for round in 0..12 {
                 for _ in 0..400 {
                     act(&tree, &mut records, &mut rng);
                 }
-                let what = format!("seed {seed}, {tiers:?}, logged {logged}, round {round}");
+                let what =
+                    format!("seed {seed}, {kind:?}, {tiers:?}, logged {logged}, round {round}");
                 assert_eq!(all(&tree), records, "{what}");
                 let report = db.verify().unwrap();
                 assert!(report.is_clean(), "{what}: {report}");
                 // Who looks at how it was before still sees all of it.
                 for (snapshot, before) in &kept {
                     let snapshot: &terrace::Snapshot = snapshot;
-                    let tree = snapshot.tree("t").unwrap();
-                    let seen = tree.iter().unwrap().collect::<Result<Records>>();
+                    let seen = snapshot.map("t").unwrap();
+                    let seen = seen.iter().unwrap().collect::<Result<Records>>();
                     assert_eq!(&seen.unwrap(), before, "{what}");
                 }
                 match round % 4 {
@@ -228,7 +235,7 @@ fn ranges_go_at_once_as_from_a_model() {
                         db.close().unwrap();
                         disk = disk.restart(seed + round);
                         db = Database::open_on(disk.shared(), memory(seed + round)).unwrap();
-                        tree = db.tree_with("t", options).unwrap();
+                        tree = of(&db);
                     }
                     _ => {}
                 }
@@ -238,14 +245,8 @@ fn ranges_go_at_once_as_from_a_model() {
 }
 
 #[test]
-fn structures_without_ranges_of_pages_refuse_and_say_what_to_do() {
+fn ranges_that_cannot_be_are_refused_and_empty_ones_are_not() {
     let db = Database::open_on(SimDisk::new(1).shared(), tiny(1)).unwrap();
-    let lsm = db.lsm("l").unwrap();
-    lsm.put("a", "1").unwrap();
-    let refused = lsm.delete_range("a".."b").unwrap_err();
-    assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
-    assert!(refused.to_string().contains("remove_range"), "{refused}");
-    assert_eq!(lsm.iter().unwrap().count(), 1);
     let tree = db.tree("t").unwrap();
     tree.put("a", "1").unwrap();
     let long = vec![b'a'; 5000];
@@ -263,10 +264,12 @@ fn structures_without_ranges_of_pages_refuse_and_say_what_to_do() {
 /// Two keys far apart are put and go together, and nobody ever sees one of them alone; threads demote beside.
 #[test]
 fn nobody_sees_a_part_of_a_range_that_goes_at_once() {
-    for tiers in [Tiers::One, Tiers::Two] {
+    for (kind, tiers, _) in CUT.into_iter().filter(|of| of.2) {
         let options = Options::new().memory(4 << 20).page_size(4096);
         let db = Database::open_on(SimDisk::new(1).shared(), options).unwrap();
-        let tree = db.tree_with("t", TreeOptions::new().tiers(tiers)).unwrap();
+        let options = MapOptions::new().tiers(tiers);
+        let tree = db.create_map("t", kind, options).unwrap();
+        let tree = tree.as_tree().unwrap();
         let done = AtomicBool::new(false);
         let (seen, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
@@ -304,7 +307,7 @@ fn nobody_sees_a_part_of_a_range_that_goes_at_once() {
             }
             done.store(true, Ordering::SeqCst);
         });
-        assert_eq!(wrong.load(Ordering::SeqCst), 0, "{tiers:?}");
+        assert_eq!(wrong.load(Ordering::SeqCst), 0, "{kind:?}, {tiers:?}");
         assert!(db.verify().unwrap().is_clean());
     }
 }

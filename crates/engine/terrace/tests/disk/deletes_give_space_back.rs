@@ -2,7 +2,7 @@
 //! memory and nothing would ever have to make room.
 
 use crate::common::{SHAPES, Shape, create, named};
-use terrace::{CompactOptions, Database, LsmOptions, Map, MapOptions, Options, Rate, Tiers};
+use terrace::{CompactOptions, Database, Kind, LsmOptions, Map, MapOptions, Options, Rate, Tiers};
 use terrace_sim::SimDisk;
 
 const RECORDS: u32 = 20_000;
@@ -48,6 +48,32 @@ fn what_is_deleted_gives_its_pages_back_though_all_fits_into_memory() {
         assert!(after * 10 < before, "{name}: {before} pages, then {after}");
         db.verify().unwrap().into_result().unwrap();
         assert_eq!(map.iter().unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_range_that_goes_at_once_gives_its_pages_back() {
+    for shape in SHAPES {
+        if !matches!(shape.0, Kind::Tree | Kind::Lsm) {
+            continue;
+        }
+        let name = named(shape);
+        let disk = SimDisk::new(1);
+        let (db, map) = filled(&disk, shape, options());
+        for i in (0..RECORDS).step_by(500) {
+            map.put(key(i), [7; 9000]).unwrap();
+        }
+        let before = db.stats().pages.live;
+        let tree = map.as_tree().unwrap();
+        tree.delete_range([0x08]..[0xF8]).unwrap();
+        for _ in 0..8 {
+            db.checkpoint().unwrap();
+        }
+        let after = db.stats().pages.live;
+        assert!(after * 8 < before, "{name}: {before} pages, then {after}");
+        db.verify().unwrap().into_result().unwrap();
+        let left = (0..RECORDS).filter(|i| !(8..0xF8).contains(&key(*i)[0]));
+        assert_eq!(map.iter().unwrap().count(), left.count(), "{name}");
     }
 }
 

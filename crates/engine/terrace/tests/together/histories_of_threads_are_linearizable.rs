@@ -307,7 +307,7 @@ fn remove_range(map: &Map, rng: &mut Rng, recorder: &mut Recorder<'_>) {
     recorder.record_of_all(inside, Operation::Delete, || {
         let steps = RemoveOptions::new();
         match (map.as_tree(), map.as_table()) {
-            (Some(tree), _) if map.kind() == Kind::Tree && rng.percent(70) => {
+            (Some(tree), _) if rng.percent(70) => {
                 tree.delete_range(low.clone()..high.clone()).unwrap();
             }
             (Some(tree), _) => drop(tree.remove_range(low.clone()..high.clone(), steps).unwrap()),
@@ -399,4 +399,5 @@ fn histories_with_ranges_that_go_are_linearizable() {
     round_of_ranges(62, (Kind::Tree, Tiers::Two, false));
     round_of_ranges(63, (Kind::Table, Tiers::Two, false));
     round_of_ranges(64, (Kind::Lsm, Tiers::Two, false));
+    round_of_ranges(65, (Kind::Lsm, Tiers::One, false));
 }

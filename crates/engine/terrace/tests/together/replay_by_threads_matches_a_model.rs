@@ -4,9 +4,10 @@
 use std::ops::Bound;
 
 use crate::common::model::{Model, differences};
+use crate::common::run::replace;
 use crate::common::script::{Step, script};
 use crate::common::{create, seeds};
-use terrace::{Database, Durability, MapOptions, Options};
+use terrace::{Database, Durability, MapOptions, Options, TransactionOptions};
 use terrace_sim::{SimDisk, Survival};
 
 /// Enough memory for threads; one checkpoint at creation, so that everything is replayed.
@@ -36,10 +37,14 @@ fn apply(db: &Database, step: &Step) {
             map(name).update(key, |old| Some(appended(old))).unwrap();
         }
         Step::DeleteRange(name, low, high, _) => {
-            let tree = db.tree(name).unwrap();
+            let tree = map(name).as_tree().unwrap();
             let high = high.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let range = (Bound::Included(low), high);
             tree.delete_range::<Vec<u8>>(range).unwrap();
+        }
+        Step::Replace(name, low, high, changes, _) => {
+            let options = TransactionOptions::new();
+            replace(db, options, (name, low, high.as_deref()), changes).unwrap();
         }
         Step::Create(name, shape) => {
             create(db, name, *shape, MapOptions::new()).unwrap();

@@ -12,6 +12,7 @@ use terrace_pages::Promise;
 use terrace_tier::{Change, Claim};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
+use super::bounds::Range;
 use super::staged::Staged;
 use super::standing::Standing;
 use crate::api::database::Database;
@@ -65,6 +66,8 @@ pub struct Batch {
     /// Bytes of their keys and of what they bring along.
     pub(super) merge_bytes: usize,
     pub(super) deletes: usize,
+    /// What goes by pages.
+    pub(super) range: Option<Range>,
     pub(super) mistake: Option<Error>,
     /// Bytes from which on it is to be asked again whether it fits; see [`Batch::fits_so_far`].
     look_from: usize,
@@ -88,6 +91,7 @@ pub struct Mark {
     merges: usize,
     merge_bytes: usize,
     deletes: usize,
+    has_range: bool,
     mistaken: bool,
 }
 
@@ -108,9 +112,9 @@ impl Batch {
         Batch::default()
     }
 
-    /// Number of changes, merges included.
+    /// Number of changes, merges included; a range that goes at once is one.
     pub fn len(&self) -> usize {
-        self.operations.len() + self.merges.len()
+        self.operations.len() + self.merges.len() + usize::from(self.range.is_some())
     }
 
     /// Whether there are none.
@@ -131,6 +135,7 @@ impl Batch {
         self.merges.clear();
         self.merge_bytes = 0;
         self.deletes = 0;
+        self.range = None;
         self.mistake = None;
         self.look_from = 0;
         self.cancel = None;
@@ -250,6 +255,7 @@ impl Batch {
             merges: self.merges.len(),
             merge_bytes: self.merge_bytes,
             deletes: self.deletes,
+            has_range: self.range.is_some(),
             mistaken: self.mistake.is_some(),
         }
     }
@@ -262,6 +268,9 @@ impl Batch {
         self.merges.truncate(mark.merges);
         self.merge_bytes = mark.merge_bytes;
         self.deletes = mark.deletes;
+        if !mark.has_range {
+            self.range = None;
+        }
         self.look_from = 0;
         if !mark.mistaken {
             self.mistake = None;
@@ -273,7 +282,8 @@ impl Batch {
         let change = self.operations.first();
         let change = change.map(|o| (o.structure, self.bytes_at(o.key)));
         let merge = self.merges.first().map(Staged::place);
-        let (structure, key) = change.or(merge)?;
+        let range = self.range.as_ref().map(Range::place);
+        let (structure, key) = change.or(merge).or(range)?;
         Some((
             self.structures[structure as usize].open.name(),
             key.to_vec(),
@@ -282,6 +292,11 @@ impl Batch {
 
     /// Whether it changes nothing, once its merges are worked out.
     pub(crate) fn has_no_changes(&self) -> bool {
+        self.operations.is_empty() && self.range.is_none()
+    }
+
+    /// Whether there is nothing but a range that goes, if there is one.
+    pub(super) fn has_no_operations(&self) -> bool {
         self.operations.is_empty()
     }
 
@@ -523,6 +538,7 @@ impl Batch {
             let (i, j) = (pair[0].1, pair[1].1);
             overruled[i as usize] = pair[0].0 == pair[1].0 && target(i) == target(j);
         }
+        self.overrule_by_range(&mut overruled);
         if planted(Fault::LocksInAnyOrder) {
             slots.sort_unstable_by_key(|(_, i)| *i);
         }

@@ -1,8 +1,10 @@
 //! Several changes, over any structures of a database, as one.
 
+mod bounds;
 mod changes;
 mod expiring;
 pub mod merges;
+mod range;
 pub(crate) mod staged;
 pub mod standing;
 mod write;

@@ -3,7 +3,7 @@
 //! The order (see `write/one.rs`): everything is brought into memory first, holding nothing; then the
 //! gate, then the record locks in ascending order, then the append, then the changes.
 
-use terrace_access::Window;
+use terrace_access::{Interrupt, Window};
 use terrace_base::Result;
 use terrace_pages::{Door, Space};
 use terrace_tier::RecordLock;
@@ -14,6 +14,7 @@ use super::merges::Again;
 use super::wrote::Wrote;
 use crate::api::database::Database;
 use crate::catalog::opened::Open;
+use crate::catalog::registry::RangeRemoved;
 use crate::core::Core;
 use crate::kinds::spec::Tiers;
 use crate::latency::Call;
@@ -38,7 +39,7 @@ impl Core {
             drop(pass);
             match wrote {
                 Wrote::Done(appended) => appended,
-                Wrote::Changed => None,
+                Wrote::Changed | Wrote::Interrupted(_) => None,
                 Wrote::Claimed(claim) => {
                     let _owed = self.turn.wait_for(&claim);
                     return self.write_batch(batch, durability);
@@ -147,7 +148,8 @@ impl Core {
         } else {
             Space::Ordinary
         };
-        let bytes = batch.reservation() + expected.merging.slack(batch.payload.len());
+        let bytes =
+            batch.reservation() + batch.range_bytes() + expected.merging.slack(batch.payload.len());
         let mut reservation = match (logged, only_deletes) {
             (false, _) => None,
             (true, false) => Some(self.log.reserve(bytes)),
@@ -168,6 +170,13 @@ impl Core {
         let mut promise = batch.promise(page_bytes, live, dirty_each);
         promise.new += (4 * expected.merging.slack(batch.payload.len()) / page_bytes) as u64;
         let lock_all = || -> Vec<_> { slots.iter().map(|slot| locks.lock(*slot)).collect() };
+        if let Some((open, (low, high))) = batch.range() {
+            let pages = self.registry.pages_of_cut(open);
+            promise.new += pages;
+            promise.dirty += pages;
+            let there = open.structure.prefault_cut(low, high);
+            there.map_err(|e| self.failed(e))?;
+        }
         let locked = planted(Fault::LockedBeforeGate).then(lock_all);
         let early = planted(Fault::AppendedBeforeGate).then(|| {
             let reservation = reservation.as_mut()?;
@@ -207,9 +216,15 @@ impl Core {
             }
         }
         let standing = expected.standing;
-        if !planted(Fault::BatchUnwatched)
-            && let Some(claim) = batch.tell_watchers(standing)
-        {
+        let claim = match planted(Fault::BatchUnwatched) {
+            true => None,
+            false => batch.tell_watchers(standing),
+        };
+        let claim = match planted(Fault::CutUnwatched) {
+            true => claim,
+            false => claim.or_else(|| batch.tell_watchers_of_range(standing)),
+        };
+        if let Some(claim) = claim {
             held.into_iter().for_each(RecordLock::release_unchanged);
             return Ok(Wrote::Claimed(claim));
         }
@@ -217,7 +232,20 @@ impl Core {
         let stands = || expected.stands(self, &ours);
         let middle = batch.operations.get(batch.operations.len() / 2);
         let torn = middle.filter(|_| planted(Fault::TornBatch) && batch.operations.len() > 1);
+        let mut gone = None;
         let appended = match (early.flatten(), reservation.as_mut(), torn) {
+            // Nobody is at work who could change what it rests on between the look and the append.
+            (_, reservation, _) if batch.has_range() => match stands() {
+                false => None,
+                true => match self.take_range(batch, &door, reservation) {
+                    Ok(taken) => Some(gone.insert(taken).appended),
+                    Err(Interrupt::Fail(e)) => return Err(self.failed(e)),
+                    Err(interrupt) => {
+                        held.into_iter().for_each(RecordLock::release_unchanged);
+                        return Ok(Wrote::Interrupted(interrupt));
+                    }
+                },
+            },
             (Some(early), _, _) => Some(Some(early)),
             (None, Some(reservation), Some(middle)) => {
                 Some(Some(batch.append_torn(middle, |part| {
@@ -248,6 +276,14 @@ impl Core {
         let applied = applied.map_err(|e| self.kill(e));
         drop(held);
         drop(door);
+        if let Some(gone) = gone {
+            if let Some(part) = gone.part {
+                self.registry.open_part(part);
+            }
+            if gone.removed != RangeRemoved::Nothing && !planted(Fault::CutUnseen) {
+                locks.change_all();
+            }
+        }
         applied.map(|()| Wrote::Done(appended))
     }
 }

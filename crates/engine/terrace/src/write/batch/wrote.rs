@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_access::Interrupt;
 use terrace_tier::Claim;
 use terrace_wal::Appended;
 
@@ -13,4 +14,6 @@ pub enum Wrote {
     Changed,
     /// Another thread claims what it is to write; nothing was done. The caller waits for that without a pass.
     Claimed(Arc<Claim>),
+    /// Its range could not be taken out as it is: nothing was done. The caller settles this, and writes again.
+    Interrupted(Interrupt),
 }
