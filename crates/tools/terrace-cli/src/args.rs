@@ -365,7 +365,7 @@ pub struct DeleteArgs {
     #[arg(long, value_name = "KEY", conflicts_with = "key", value_parser = key_parser())]
     pub to: Option<String>,
 
-    /// All of a range of a tree at once, or nothing of it, with few pages written; otherwise it goes in steps
+    /// All of a range of a tree or an LSM-tree at once, or nothing of it, with few pages written; otherwise it goes in steps
     #[arg(long, conflicts_with = "key")]
     pub atomic: bool,
 

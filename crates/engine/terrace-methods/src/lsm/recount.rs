@@ -10,8 +10,9 @@ use terrace_base::sync::Mutex;
 use super::entry::Entry;
 use super::{Lsm, State};
 
-/// Pages whose entries are looked at in one go: those of some leaves of an index.
-const AT_ONCE: usize = 1024;
+/// Pages whose entries are looked at in one go: those of some leaves of an index. In tests of this crate fewer, so that
+/// steps come in between.
+const AT_ONCE: usize = if cfg!(test) { 24 } else { 1024 };
 
 /// See the module's text. A hint, lost at an opening: then it begins again.
 #[derive(Default)]

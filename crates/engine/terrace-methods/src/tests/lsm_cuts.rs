@@ -165,18 +165,21 @@ fn what_is_not_divided_is_not_cut() {
     tested.verify().unwrap();
 }
 
+/// One of sixty thousand records, in no order.
+fn put(tested: &Tested, n: u32) {
+    let mut waits = terrace_access::Waits::of_a_change();
+    tested.lsm.catch_up(Space::Ordinary, &mut waits).unwrap();
+    let key = (n.wrapping_mul(7919) % 60_000).to_be_bytes();
+    tested.change(&key, Some(Have::Bytes(vec![7; 60]))).unwrap();
+}
+
 /// Pages that are read and changed go by the heights of the trees that it is made of, and not by how much goes.
 #[test]
 fn half_of_a_large_one_costs_a_few_pages() {
     let tested = Tested::in_memory_of(600, false).unwrap();
     let Tested { lsm, store, .. } = &tested;
-    for n in 0..60_000u32 {
-        let value = Have::Bytes(vec![7; 60]);
-        lsm.catch_up(Space::Ordinary, &mut terrace_access::Waits::of_a_change())
-            .unwrap();
-        tested
-            .change(&(n.wrapping_mul(7919) % 60_000).to_be_bytes(), Some(value))
-            .unwrap();
+    for n in 0..60_000 {
+        put(&tested, n);
     }
     let levels = lsm.figures().unwrap().levels;
     let pages: u64 = levels.iter().map(|level| level.pages).sum();
@@ -206,6 +209,35 @@ fn half_of_a_large_one_costs_a_few_pages() {
         "{half} of {all}"
     );
     take_apart(&tested, part).unwrap();
+    tested.verify().unwrap();
+}
+
+/// What is said of a level of which a range was not counted is exact again after a while, whatever steps do meanwhile.
+#[test]
+fn levels_are_counted_again_while_steps_go_on() {
+    let tested = Tested::in_memory_of(600, false).unwrap();
+    (0..60_000).for_each(|n| put(&tested, n));
+    let estimates = || {
+        let state = tested.lsm.state().ok().unwrap();
+        state
+            .downwards()
+            .filter(|level| level.is_estimate())
+            .count()
+    };
+    let (low, high) = (10_000u32.to_be_bytes(), 30_000u32.to_be_bytes());
+    let part = take_out(&tested, &low, Some(&high)).unwrap().unwrap();
+    take_apart(&tested, part).unwrap();
+    assert!(estimates() > 0, "so little is counted at once");
+    let mut looks = 0;
+    while estimates() > 0 {
+        looks += 1;
+        assert!(looks < 2000, "it never ends");
+        tested.lsm.tend().unwrap();
+        (0..40).for_each(|n| put(&tested, 40 * looks + n));
+        tested.lsm.step(0.0, Space::Ordinary).unwrap();
+    }
+    assert!(looks > 10, "{looks} looks");
+    // Each level is compared with what it says.
     tested.verify().unwrap();
 }
 

@@ -105,6 +105,15 @@ fn ranges_are_deleted() {
         .ok();
     dir.run(&["delete", "db", "-s", "h", "--to", "z", "--atomic"])
         .fails(&["only ranges of trees"]);
+    dir.run(&["put", "db", "k1", "v", "-s", "l", "--kind", "lsm"])
+        .ok();
+    dir.run(&["put", "db", "z", "v", "-s", "l"]).ok();
+    dir.run(&["delete", "db", "-s", "l", "--prefix", "k", "--atomic"])
+        .ok();
+    assert_eq!(
+        dir.run(&["scan", "db", "-s", "l", "--count"]).ok().trim(),
+        "1"
+    );
 }
 
 #[test]
