@@ -48,9 +48,8 @@ fn cut(tested: &Tested, low: &[u8], high: Option<&[u8]>) -> Result<()> {
     let of_part =
         part.map(|root| <Lsm as Rooted>::open(&tested.store, root, Class::Cold).into_part());
     tested.verify_with(of_part.as_ref())?;
-    match part {
-        Some(root) => take_apart(tested, root)?,
-        None => {}
+    if let Some(root) = part {
+        take_apart(tested, root)?;
     }
     tested.verify()
 }

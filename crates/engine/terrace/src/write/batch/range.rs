@@ -2,7 +2,7 @@
 //!
 //! What the batch has changed in the range before it goes does not count, what it changes there afterwards does. In the
 //! log the range has its place among the changes. In memory it goes first, and changes that it overrules are left out.
-//! Nobody else is at work meanwhile, as where a range goes by itself ([`crate::range_cut`]).
+//! Nobody else is at work meanwhile, as where a range goes by itself (`range_cut.rs`).
 //!
 //! Invariants: range and changes are in the same entry of the gate, and in one record of the log. What is written rests on
 //! is looked at before the record has its place; then nobody is at work who could change it.
