@@ -26,6 +26,7 @@
 mod absorbed;
 mod charges;
 mod clear;
+mod counting;
 mod cursors;
 mod cut;
 mod entry;

@@ -263,27 +263,20 @@ impl Tested {
     pub fn verify_with(&self, part: Option<&Lsm>) -> Result<()> {
         let mut pages = std::collections::BTreeSet::new();
         let mut records = 0;
-        self.lsm.verify(
-            &mut |_, _, _| {
-                records += 1;
-                Ok(())
-            },
-            &mut |page: PageId| match pages.insert(page) {
-                true => Ok(()),
-                false => Err(failed(format!("{page} has two owners"))),
-            },
-        )?;
+        let mut own = |page: PageId| match pages.insert(page) {
+            true => Ok(()),
+            false => Err(failed(format!("{page} has two owners"))),
+        };
+        let mut count = |_: &[u8], _: Flags, _: Value<'_>| {
+            records += 1;
+            Ok(())
+        };
+        self.lsm.verify(&mut count, &mut own)?;
+        for beside in part.into_iter().chain([&self.other]) {
+            beside.verify(&mut |_, _, _| Ok(()), &mut own)?;
+        }
         if records != self.model.borrow().len() {
             return Err(failed(format!("{records} records are counted")));
-        }
-        for beside in part.into_iter().chain([&self.other]) {
-            beside.verify(
-                &mut |_, _, _| Ok(()),
-                &mut |page| match pages.insert(page) {
-                    true => Ok(()),
-                    false => Err(failed(format!("{page} has two owners"))),
-                },
-            )?;
         }
         let live = self.store.live_pages();
         match pages.len() as u64 == live {
