@@ -189,6 +189,22 @@ impl Host {
         }
     }
 
+    /// Tells a client what was published. One for which its loop has no room any more is sent away.
+    pub fn say(&self, on: usize, client: u64, said: Arc<[Vec<u8>; 2]>) {
+        let Some(mailbox) = self.mail.get(on) else {
+            return;
+        };
+        if mailbox.offer(Mail::Said(client, said)) {
+            return;
+        }
+        if let Some(info) = locked(&self.clients).get(&client)
+            && !info.killed.swap(true, Ordering::SeqCst)
+        {
+            self.counts.slow_readers.fetch_add(1, Ordering::Relaxed);
+            mailbox.send(Mail::Look(client));
+        }
+    }
+
     /// Notes a command that took long.
     pub fn note_slow(&self, took: Duration, name: &str, arguments: usize, client: &ClientInfo) {
         let least = self.settings.slow.load(Ordering::Relaxed);

@@ -7,6 +7,8 @@ use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
+use crate::command::streams::id::Id;
+
 /// Elements that are asked for at a time.
 const STEP: &[u8] = b"1000";
 /// Longest answer: the longest string of Redis.
@@ -220,6 +222,9 @@ pub fn import(
     let mut from = Client::new(from.0, from.1)?;
     let mut to = Client::new(to.0, to.1)?;
     let mut imported = Imported::default();
+    // Redis 7.4 has fields that expire.
+    let known = from.ask(&[b"COMMAND", b"INFO", b"HPEXPIRETIME"])?.all();
+    let leases = matches!(known.first(), Some(Answer::All(_)));
     for db in 0..crate::store::keyspace::DATABASES {
         let number = db.to_string();
         match from.ask(&[b"SELECT", number.as_bytes()]) {
@@ -235,7 +240,7 @@ pub fn import(
             let [next, keys] =
                 <[Answer; 2]>::try_from(step).map_err(|_| broken("no step of a scan"))?;
             for key in keys.texts() {
-                match copy(&mut from, &mut to, &key)? {
+                match copy(&mut from, &mut to, &key, leases)? {
                     true => imported.keys += 1,
                     false => imported.unknown += 1,
                 }
@@ -252,8 +257,8 @@ pub fn import(
     Ok(imported)
 }
 
-/// Copies a key; whether its kind is known.
-fn copy(from: &mut Client, to: &mut Client, key: &[u8]) -> Result<bool> {
+/// Copies a key; whether its kind is known. `leases` says whether fields may expire there.
+fn copy(from: &mut Client, to: &mut Client, key: &[u8], leases: bool) -> Result<bool> {
     let kind = from.ask(&[b"TYPE", key])?.text();
     let kind = kind.as_slice();
     // It may be there twice in a scan, and be added to.
@@ -297,6 +302,9 @@ fn copy(from: &mut Client, to: &mut Client, key: &[u8]) -> Result<bool> {
                 }
                 if !some.is_empty() {
                     add(to, command, key, &some)?;
+                    if kind == b"hash" && leases {
+                        copy_leases(from, to, key, &some)?;
+                    }
                 }
                 cursor = next.text();
                 if cursor == b"0" {
@@ -322,6 +330,32 @@ fn add(to: &mut Client, command: &[u8], key: &[u8], some: &[Vec<u8>]) -> Result<
     to.ask(&words).map(|_| ())
 }
 
+/// Copies when fields expire; each stands before its value.
+fn copy_leases(from: &mut Client, to: &mut Client, key: &[u8], some: &[Vec<u8>]) -> Result<()> {
+    let fields = || some.iter().step_by(2).map(Vec::as_slice);
+    let many = fields().count().to_string();
+    let mut words: Vec<&[u8]> = vec![b"HPEXPIRETIME", key, b"FIELDS", many.as_bytes()];
+    words.extend(fields());
+    let times = from.ask(&words)?.all();
+    for (field, time) in fields().zip(times) {
+        if let Answer::Number(time) = time
+            && time >= 0
+        {
+            let time = time.to_string();
+            to.ask(&[b"HPEXPIREAT", key, time.as_bytes(), b"FIELDS", b"1", field])?;
+        }
+    }
+    Ok(())
+}
+
+/// What stands behind a name.
+fn field(parts: &[Vec<u8>], name: &[u8]) -> Option<Vec<u8>> {
+    let mut pairs = parts.chunks_exact(2);
+    pairs
+        .find(|pair| pair[0] == name)
+        .map(|pair| pair[1].clone())
+}
+
 fn copy_stream(from: &mut Client, to: &mut Client, key: &[u8]) -> Result<()> {
     let mut low = b"-".to_vec();
     loop {
@@ -341,17 +375,86 @@ fn copy_stream(from: &mut Client, to: &mut Client, key: &[u8]) -> Result<()> {
             low = [b"(", id.as_slice()].concat();
         }
     }
+    if low == b"-" {
+        // It is made, and its only entry goes at once.
+        to.ask(&[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"", b""])?;
+    }
+    let state = from.ask(&[b"XINFO", b"STREAM", key])?.texts();
+    if let Some(last) = field(&state, b"last-generated-id") {
+        // Redis before 7.0 knows no more.
+        let added = field(&state, b"entries-added");
+        let deleted = field(&state, b"max-deleted-entry-id");
+        if let (Some(added), Some(deleted)) = (added, deleted) {
+            let id = |text: &[u8]| Id::parse(text, 0).unwrap_or(Id::MIN);
+            let high = if id(&last) < id(&deleted) {
+                &deleted
+            } else {
+                &last
+            };
+            let words = [
+                b"XSETID",
+                key,
+                high,
+                b"ENTRIESADDED",
+                &added,
+                b"MAXDELETEDID",
+                &deleted,
+            ];
+            to.ask(&words)?;
+        }
+        to.ask(&[b"XSETID", key, &last])?;
+    }
     for group in from.ask(&[b"XINFO", b"GROUPS", key])?.all() {
         let parts = group.texts();
-        let field = |name: &[u8]| {
-            let mut pairs = parts.chunks_exact(2);
-            pairs
-                .find(|pair| pair[0] == name)
-                .map(|pair| pair[1].clone())
-        };
-        if let (Some(name), Some(last)) = (field(b"name"), field(b"last-delivered-id")) {
-            to.ask(&[b"XGROUP", b"CREATE", key, &name, &last, b"MKSTREAM"])?;
+        if let (Some(name), Some(last)) =
+            (field(&parts, b"name"), field(&parts, b"last-delivered-id"))
+        {
+            let mut words: Vec<&[u8]> = vec![b"XGROUP", b"CREATE", key, &name, &last];
+            // None if it is not known.
+            let read = field(&parts, b"entries-read").filter(|read| !read.is_empty());
+            if let Some(read) = &read {
+                words.extend([b"ENTRIESREAD".as_slice(), read]);
+            }
+            to.ask(&words)?;
+            copy_consumers(from, to, key, &name)?;
         }
     }
     Ok(())
+}
+
+/// Copies the consumers of a group, and what they have not acknowledged.
+fn copy_consumers(from: &mut Client, to: &mut Client, key: &[u8], group: &[u8]) -> Result<()> {
+    for consumer in from.ask(&[b"XINFO", b"CONSUMERS", key, group])?.all() {
+        if let Some(name) = field(&consumer.texts(), b"name") {
+            to.ask(&[b"XGROUP", b"CREATECONSUMER", key, group, &name])?;
+        }
+    }
+    let mut low = b"-".to_vec();
+    loop {
+        let some = from
+            .ask(&[b"XPENDING", key, group, &low, b"+", STEP])?
+            .all();
+        if some.is_empty() {
+            return Ok(());
+        }
+        for pending in some {
+            let [id, consumer, idle, times] = <[Vec<u8>; 4]>::try_from(pending.texts())
+                .map_err(|_| broken("no pending entry"))?;
+            to.ask(&[
+                b"XCLAIM",
+                key,
+                group,
+                &consumer,
+                b"0",
+                &id,
+                b"IDLE",
+                &idle,
+                b"RETRYCOUNT",
+                &times,
+                b"FORCE",
+                b"JUSTID",
+            ])?;
+            low = [b"(", id.as_slice()].concat();
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mlua::{Function, Lua, Table, Value};
 
 use crate::proto::reply::Reply;
-use crate::script::{self, Call, Limit};
+use crate::script::{self, Call, FLAGS, Limit};
 
 /// A function, as its library declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,15 +55,6 @@ pub struct Libraries {
     /// By their names.
     pub all: BTreeMap<String, Arc<Library>>,
 }
-
-/// Flags that are known.
-const FLAGS: [&str; 5] = [
-    "no-writes",
-    "allow-oom",
-    "allow-stale",
-    "no-cluster",
-    "allow-cross-slot-keys",
-];
 
 impl Libraries {
     /// A function.

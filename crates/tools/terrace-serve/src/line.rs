@@ -15,8 +15,6 @@ pub struct Blocked {
     pub places: Vec<Place>,
     /// Until when.
     pub until: Option<Instant>,
-    /// Whether the answer is an array, if nothing comes.
-    pub array: bool,
     /// Bytes of the command.
     pub length: usize,
 }

@@ -1,6 +1,6 @@
 //! What event loops are told by others.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::line::Line;
 use crate::net::socket::Socket;
@@ -24,9 +24,19 @@ pub enum Mail {
     More(u64),
 }
 
+/// Bytes of what was published that lie here at most: a loop that is behind by more has clients that hear too much.
+pub const MOST_SAID: usize = 32 << 20;
+
+#[derive(Default)]
+struct Letters {
+    all: Vec<Mail>,
+    /// Bytes of what was published among them: of each text once, and of who hears it.
+    said: usize,
+}
+
 /// The mail of an event loop.
 pub struct Mailbox {
-    mail: Mutex<Vec<Mail>>,
+    mail: Mutex<Letters>,
     waker: mio::Waker,
 }
 
@@ -39,14 +49,37 @@ impl Mailbox {
         }
     }
 
-    /// Tells the loop something.
+    fn locked(&self) -> MutexGuard<'_, Letters> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the loop something; what was published is told by [`Mailbox::offer`].
     pub fn send(&self, mail: Mail) {
-        let mut all = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(mail);
-        if all.len() == 1 {
-            drop(all);
+        self.offer(mail);
+    }
+
+    /// Tells the loop something. False if it was left out: so much was published that the loop has to read first.
+    pub fn offer(&self, mail: Mail) -> bool {
+        let mut letters = self.locked();
+        if let Mail::Said(_, text) = &mail {
+            let same =
+                matches!(letters.all.last(), Some(Mail::Said(_, last)) if Arc::ptr_eq(last, text));
+            let bytes = if same {
+                0
+            } else {
+                text[0].len() + text[1].len()
+            };
+            if letters.said + bytes > MOST_SAID {
+                return false;
+            }
+            letters.said += bytes + size_of::<Mail>();
+        }
+        letters.all.push(mail);
+        if letters.all.len() == 1 {
+            drop(letters);
             self.wake();
         }
+        true
     }
 
     /// Wakes the loop.
@@ -57,6 +90,27 @@ impl Mailbox {
 
     /// Everything so far.
     pub fn take(&self) -> Vec<Mail> {
-        std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.locked()).all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_published_is_bounded_and_counted_once_for_all_who_hear_it() {
+        let poll = mio::Poll::new().unwrap();
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+        let mailbox = Mailbox::new(waker);
+        let said = || Arc::new([vec![0; 1 << 19], vec![0; 1 << 19]]);
+        let text = said();
+        assert!((0..1000).all(|client| mailbox.offer(Mail::Said(client, text.clone()))));
+        let many = (0..).take_while(|_| mailbox.offer(Mail::Said(0, said())));
+        assert_eq!(many.count(), (MOST_SAID >> 20) - 2);
+        // What is not published always goes.
+        mailbox.send(Mail::Look(0));
+        assert!(matches!(mailbox.take().last(), Some(Mail::Look(0))));
+        assert!(mailbox.offer(Mail::Said(0, said())));
     }
 }

@@ -13,6 +13,7 @@ use mlua::{
 use sha1::{Digest, Sha1};
 
 use crate::json;
+use crate::proto::VERSION;
 use crate::proto::reply::Reply;
 
 /// How long the text of a library may run, which calls no commands.
@@ -38,6 +39,12 @@ fn hex(bytes: &[u8]) -> String {
 /// What a binary chunk begins with. Lua believes it blindly, so none is loaded.
 const BINARY: u8 = 0x1B;
 
+/// The version as three bytes.
+fn version_number() -> i64 {
+    let parts = VERSION.split('.').map(|part| part.parse().unwrap_or(0));
+    parts.fold(0, |number, part: i64| number << 8 | part)
+}
+
 /// What every script finds.
 const PRELUDE: &str = r"
 local raw, redis, type, error = ...
@@ -47,12 +54,33 @@ redis.call = function(...)
   return answer
 end
 redis.pcall = raw
-redis.error_reply = function(text) return {err = text} end
-redis.status_reply = function(text) return {ok = text} end
+local wrong = {err = 'ERR wrong number or type of arguments'}
+redis.error_reply = function(text)
+  if type(text) ~= 'string' then return wrong end
+  local code, rest = text:match('^%-?([^ ]*) (.*)$')
+  if not code or text:sub(1, 1) ~= '-' and code == '' then
+    code, rest = 'ERR', text:match('^%-?(.*)$')
+  end
+  return {err = code .. ' ' .. rest:match('^[\r\n]*(.-)[\r\n]*$')}
+end
+redis.status_reply = function(text)
+  if type(text) ~= 'string' then return wrong end
+  return {ok = text}
+end
 redis.log = function() end
 redis.replicate_commands = function() return true end
 redis.set_repl = function() end
-redis.setresp = function() end
+redis.setresp = function(version)
+  if version ~= 2 and version ~= 3 then error({err = 'ERR RESP version must be 2 or 3.'}, 0) end
+  if version == 3 then error({err = 'ERR scripts hear answers in RESP version 2 only'}, 0) end
+end
+redis.acl_check_cmd = function(name)
+  local known = raw('COMMAND', 'INFO', name)
+  if known.err or not known[1] then
+    error({err = 'ERR Invalid command passed to redis.acl_check_cmd()'}, 0)
+  end
+  return true
+end
 redis.breakpoint = function() return false end
 ";
 
@@ -140,9 +168,16 @@ pub fn make() -> mlua::Result<Lua> {
         ("LOG_VERBOSE", 1),
         ("LOG_NOTICE", 2),
         ("LOG_WARNING", 3),
+        ("REPL_NONE", 0),
+        ("REPL_AOF", 1),
+        ("REPL_SLAVE", 2),
+        ("REPL_REPLICA", 2),
+        ("REPL_ALL", 3),
     ] {
         redis.set(level, number)?;
     }
+    redis.set("REDIS_VERSION", VERSION)?;
+    redis.set("REDIS_VERSION_NUM", version_number())?;
     globals.raw_set("redis", &redis)?;
     globals.raw_set("server", &redis)?;
     lua.set_named_registry_value(REDIS, &redis)?;
@@ -216,7 +251,7 @@ fn answer(value: &Value, out: &mut Reply, depth: usize) -> mlua::Result<()> {
                 out.error(&text.to_string_lossy());
             } else if let Value::String(text) = table.raw_get("ok")? {
                 out.simple(&text.to_string_lossy());
-            } else {
+            } else if !typed(table, out, depth)? {
                 let mut items = Vec::new();
                 for i in 1.. {
                     match table.raw_get(i)? {
@@ -233,6 +268,50 @@ fn answer(value: &Value, out: &mut Reply, depth: usize) -> mlua::Result<()> {
         _ => out.null(),
     }
     Ok(())
+}
+
+/// Writes what a script has said the type of; whether it has.
+fn typed(table: &Table, out: &mut Reply, depth: usize) -> mlua::Result<bool> {
+    match table.raw_get("double")? {
+        Value::Number(number) => {
+            out.double(number);
+            return Ok(true);
+        }
+        Value::Integer(number) => {
+            out.double(number as f64);
+            return Ok(true);
+        }
+        _ => {}
+    }
+    for (name, values) in [("map", true), ("set", false)] {
+        let Value::Table(all) = table.raw_get(name)? else {
+            continue;
+        };
+        let pairs: Vec<(Value, Value)> = all.pairs().collect::<mlua::Result<_>>()?;
+        match values {
+            true => out.map(pairs.len()),
+            false => out.set(pairs.len()),
+        }
+        for (key, value) in &pairs {
+            answer(key, out, depth + 1)?;
+            if values {
+                answer(value, out, depth + 1)?;
+            }
+        }
+        return Ok(true);
+    }
+    if let Value::String(text) = table.raw_get("big_number")? {
+        out.big_number(&text.to_string_lossy());
+        return Ok(true);
+    }
+    if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
+        && let Value::String(text) = verbatim.raw_get("string")?
+        && let Value::String(format) = verbatim.raw_get("format")?
+    {
+        out.verbatim_as(&format.as_bytes(), &text.as_bytes());
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 fn said(argument: &Value) -> Option<Vec<u8>> {
@@ -257,17 +336,22 @@ pub fn run(
     limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
+    with_lua(|lua| run_script(lua, source, keys, arguments, out, limit, call))
+}
+
+/// Does something with the engine of this thread.
+fn with_lua<T>(f: impl FnOnce(&Lua) -> Result<T, String>) -> Result<T, String> {
     LUA.with(|kept| {
         let mut kept = kept.borrow_mut();
         let lua = match kept.take() {
             Some(lua) => lua,
             None => make().map_err(|e| format!("ERR {e}"))?,
         };
-        let ran = run_script(&lua, source, keys, arguments, out, limit, call);
+        let done = f(&lua);
         if is_small(&lua) {
             *kept = Some(lua);
         }
-        ran
+        done
     })
 }
 
@@ -345,6 +429,82 @@ pub fn run_library<T>(lua: &Lua, run: impl FnOnce() -> mlua::Result<T>) -> mlua:
     within_time(lua, &Limit::new(Some(LONGEST), Rc::new(|| false)), run)
 }
 
+/// Flags that scripts and functions may have.
+pub const FLAGS: [&str; 5] = [
+    "no-writes",
+    "allow-oom",
+    "allow-stale",
+    "no-cluster",
+    "allow-cross-slot-keys",
+];
+
+/// What a script promises in its first line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Whether it has such a line.
+    pub any: bool,
+    /// That it changes nothing.
+    pub only_reads: bool,
+    /// That it may run while nothing can be added.
+    pub allows_full: bool,
+}
+
+/// What the first line of a script promises, and the text behind it.
+///
+/// # Errors
+/// A line that is none.
+pub fn promised(source: &[u8]) -> Result<(Promises, &[u8]), String> {
+    let mut promises = Promises::default();
+    if !source.starts_with(b"#!") {
+        return Ok((promises, source));
+    }
+    let end = source.iter().position(|b| *b == b'\n');
+    let end = end.ok_or("ERR Invalid script shebang")?;
+    let (first, body) = source.split_at(end);
+    let first = String::from_utf8_lossy(first);
+    let mut words = first.split(' ').filter(|word| !word.is_empty());
+    let engine = words.next().unwrap_or_default();
+    if engine != "#!lua" {
+        return Err(format!("ERR Unexpected engine in script shebang: {engine}"));
+    }
+    promises.any = true;
+    for word in words {
+        let Some(flags) = word.strip_prefix("flags=") else {
+            return Err(format!("ERR Unknown lua shebang option: {word}"));
+        };
+        for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+            match flag {
+                "no-writes" => promises.only_reads = true,
+                "allow-oom" => promises.allows_full = true,
+                _ if FLAGS.contains(&flag) => {}
+                _ => return Err(format!("ERR Unexpected flag in script shebang: {flag}")),
+            }
+        }
+    }
+    Ok((promises, body))
+}
+
+/// Whether a text is a script.
+///
+/// # Errors
+/// Why not, as it is sent.
+pub fn check(source: &[u8]) -> Result<(), String> {
+    let (_, body) = promised(source)?;
+    with_lua(|lua| compiled(lua, body).map(|_| ()))
+}
+
+fn compiled(lua: &Lua, body: &[u8]) -> Result<Function, String> {
+    if body.first() == Some(&BINARY) {
+        return Err("ERR Error compiling script (new function): it is no text".to_owned());
+    }
+    let compiled = lua.load(body).set_name("@user_script").into_function();
+    compiled.map_err(|e| {
+        let why = e.to_string();
+        let why = why.trim_start_matches("syntax error: ");
+        format!("ERR Error compiling script (new function): {why}")
+    })
+}
+
 fn run_script(
     lua: &Lua,
     source: &[u8],
@@ -354,11 +514,7 @@ fn run_script(
     limit: &Limit,
     call: &mut Call,
 ) -> Result<(), String> {
-    if source.first() == Some(&BINARY) {
-        return Err("ERR Error compiling script (new function): it is no text".to_owned());
-    }
-    let compiled = lua.load(source).set_name("@user_script").into_function();
-    let script = compiled.map_err(|e| format!("ERR Error compiling script (new function): {e}"))?;
+    let script = compiled(lua, promised(source)?.1)?;
     let ended = with_calls(lua, limit, call, || {
         let globals: Table = lua.named_registry_value(GLOBALS)?;
         globals.raw_set("KEYS", texts(lua, keys)?)?;

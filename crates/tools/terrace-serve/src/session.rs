@@ -1,7 +1,7 @@
 //! What a client has said about itself, and where it stands.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -29,8 +29,8 @@ pub struct ClientInfo {
     pub library: Mutex<(String, String)>,
     /// Its database.
     pub db: AtomicU8,
-    /// Its last command.
-    pub command: Mutex<&'static str>,
+    /// Its last command: its place in the table, counted from 1; 0 for none.
+    pub command: AtomicUsize,
     /// The version of the protocol.
     pub protocol: AtomicU8,
     /// Commands in its transaction, and whether it has one: -1 as Redis says it.

@@ -28,7 +28,7 @@ pub struct Wait {
     pub keys: Vec<Vec<u8>>,
     /// How long, in milliseconds; none for ever.
     pub timeout: Option<u64>,
-    /// Whether the answer is an array, if nothing came.
+    /// Whether the answer is an array within a transaction, where nothing is waited for.
     pub array: bool,
     /// Of which kind the value has to be.
     pub kind: Kind,

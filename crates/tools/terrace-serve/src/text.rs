@@ -33,12 +33,61 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A floating-point number; none for what is no number.
+/// A floating-point number; none for what is no number, or is too large or too small for one.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let number = parse_f64_loosely(text)?;
+    let digits = text.split(|b| b"eEpP".contains(b)).next()?;
+    let is_hex = digits.iter().any(|b| b"xX".contains(b));
+    let is_other = match number {
+        // What is infinite says so.
+        _ if number.is_infinite() => is_hex || !digits.iter().any(|b| b"nN".contains(b)),
+        0.0 if is_hex => digits.iter().any(|b| b.is_ascii_hexdigit() && *b != b'0'),
+        0.0 => digits.iter().any(|b| (b'1'..=b'9').contains(b)),
+        _ => false,
+    };
+    (!is_other).then_some(number)
+}
+
+/// A floating-point number, infinite or zero where it is too large or too small for one; none for what is no number.
+pub fn parse_f64_loosely(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'-' => (-1.0, &text[1..]),
+        b'+' => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    if let Some(digits) = rest.strip_prefix("0x").or(rest.strip_prefix("0X")) {
+        return Some(sign * hexadecimal(digits)?);
+    }
     // Rust takes more spellings of infinity than C in no case; both take any case.
     let number: f64 = text.parse().ok()?;
     (!number.is_nan()).then_some(number)
+}
+
+/// A number in hexadecimal digits as C takes it, with a point and an exponent of two if it has them.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.len() + decimals.len() == 0 {
+        return None;
+    }
+    let (mut number, mut shift) = (0u64, exponent.saturating_sub(4 * decimals.len() as i32));
+    for digit in whole.bytes().chain(decimals.bytes()) {
+        let digit = u64::from(char::from(digit).to_digit(16)?);
+        if number >> 56 == 0 {
+            number = number << 4 | digit;
+        } else {
+            // Behind those that count: whether there is anything decides how it is rounded.
+            number |= u64::from(digit != 0);
+            shift = shift.saturating_add(4);
+        }
+    }
+    // In two steps: the power alone may be out of range where the number is not.
+    let half = shift / 2;
+    Some(number as f64 * 2f64.powi(half) * 2f64.powi(shift - half))
 }
 
 /// As C's `%.17g` writes it, which is what Redis answers for scores.
@@ -94,7 +143,7 @@ pub fn add_decimals(a: &[u8], b: &[u8]) -> Option<String> {
         let text = format!("{sign}{whole}.{rest:017}");
         return Some(trimmed(&text).to_owned());
     }
-    let sum = parse_f64(a)? + parse_f64(b)?;
+    let sum = parse_f64_loosely(a)? + parse_f64_loosely(b)?;
     if !sum.is_finite() {
         return None;
     }
@@ -176,6 +225,47 @@ mod tests {
         ] {
             assert_eq!(parse_i64(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn floating_point_numbers_are_within_range() {
+        let parse = |text: &str| parse_f64(text.as_bytes());
+        for (text, number) in [
+            ("0x10", 16.0),
+            ("-0X.8", -0.5),
+            ("0x1p3", 8.0),
+            ("0x1.8P-1", 0.75),
+            ("0x00000000000000000000000000000001", 1.0),
+            (
+                "0x1fffffffffffff8000000000",
+                9_007_199_254_740_992.0 * 1_099_511_627_776.0,
+            ),
+            ("+inf", f64::INFINITY),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("0e-500", 0.0),
+            ("0x0p-5", 0.0),
+            ("1e-310", 1e-310),
+        ] {
+            assert_eq!(parse(text), Some(number), "{text}");
+        }
+        for text in [
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "0x1p2000",
+            "0x1p-2000",
+            "0x",
+            "0xg",
+            "-0x",
+            "nan",
+            "",
+            " 1",
+            "1e",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(parse_f64_loosely(b"1e400"), Some(f64::INFINITY));
+        assert_eq!(parse_f64_loosely(b"1e-400"), Some(0.0));
     }
 
     #[test]

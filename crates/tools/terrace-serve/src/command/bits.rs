@@ -3,11 +3,13 @@
 use super::args::part;
 use super::call::Call;
 use super::strings::{check_length, text_or_empty};
-use crate::stop::{Run, SYNTAX, refuse};
+use crate::stop::{Run, SYNTAX, Stop, refuse};
 use crate::store::codec::Kind;
 
 /// Strings have so many bits at most.
 const MOST_BITS: u64 = 1 << 32;
+/// Bytes that are put together on an event loop: what takes more takes long.
+const LARGE: usize = 1 << 20;
 
 fn offset(c: &Call, i: usize) -> Run<u64> {
     match crate::text::parse_u64(c.args.at(i)).filter(|at| *at < MOST_BITS) {
@@ -179,27 +181,34 @@ pub fn bitop(c: &mut Call) -> Run {
     if operation == "NOT" && c.args.len() != 4 {
         return refuse("ERR BITOP NOT must be called with a single source key.");
     }
-    let mut texts = Vec::new();
-    for key in c.args.from(3) {
+    let (mut result, mut read) = (Vec::new(), 0);
+    for (nth, key) in c.args.from(3).enumerate() {
         let there = c.work.typed(key, Kind::Text)?.is_some();
-        texts.push(if there {
-            c.work.text().to_vec()
-        } else {
-            Vec::new()
-        });
+        let text = if there { c.work.text() } else { &[] };
+        read += text.len();
+        if read > LARGE && !c.work.waits {
+            return Err(Stop::Miss);
+        }
+        if nth == 0 {
+            result = text.to_vec();
+            continue;
+        }
+        // Behind the end of each of them are zeros.
+        result.resize(result.len().max(text.len()), 0);
+        let (both, rest) = result.split_at_mut(text.len());
+        for (a, b) in both.iter_mut().zip(text) {
+            *a = match operation {
+                "AND" => *a & b,
+                "OR" => *a | b,
+                _ => *a ^ b,
+            };
+        }
+        if operation == "AND" {
+            rest.fill(0);
+        }
     }
-    let longest = texts.iter().map(Vec::len).max().unwrap_or(0);
-    let byte = |text: &Vec<u8>, i: usize| text.get(i).copied().unwrap_or(0);
-    let mut result = Vec::with_capacity(longest);
-    for i in 0..longest {
-        let bytes = texts.iter().map(|text| byte(text, i));
-        let combined = match operation {
-            "AND" => bytes.reduce(|a, b| a & b),
-            "OR" => bytes.reduce(|a, b| a | b),
-            "XOR" => bytes.reduce(|a, b| a ^ b),
-            _ => bytes.reduce(|a, _| a).map(|a| !a),
-        };
-        result.push(combined.unwrap_or(0));
+    if operation == "NOT" {
+        result.iter_mut().for_each(|byte| *byte = !*byte);
     }
     let to = c.args.at(2);
     if c.work.remove(to)? && result.is_empty() {

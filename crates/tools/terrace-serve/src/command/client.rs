@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
+use super::table::COMMANDS;
 use crate::host::locked;
 use crate::mailbox::Mail;
 use crate::session::{Answers, ClientInfo};
@@ -37,6 +38,10 @@ fn line(info: &ClientInfo) -> String {
     if flags.is_empty() {
         flags.push('N');
     }
+    let command = info.command.load(Ordering::Relaxed).checked_sub(1);
+    let command = command
+        .and_then(|i| COMMANDS.get(i))
+        .map_or("NULL", |c| c.name);
     let library = locked(&info.library).clone();
     let mut text = String::new();
     // Writing to memory does not fail.
@@ -50,7 +55,7 @@ fn line(info: &ClientInfo) -> String {
         age / 1000,
         idle / 1000,
         info.db.load(Ordering::Relaxed),
-        locked(&info.command),
+        command,
         info.protocol.load(Ordering::Relaxed),
         library.0,
         library.1,
@@ -143,6 +148,9 @@ pub fn client(c: &mut Call) -> Run {
             c.session.answers = match () {
                 () if c.args.is(2, "ON") => Answers::Sent,
                 () if c.args.is(2, "OFF") => Answers::Dropped,
+                () if c.args.is(2, "SKIP") && c.session.answers == Answers::Dropped => {
+                    Answers::Dropped
+                }
                 () if c.args.is(2, "SKIP") => Answers::SkipNext,
                 () => return refuse(SYNTAX),
             };

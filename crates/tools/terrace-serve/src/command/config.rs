@@ -1,5 +1,6 @@
 //! Settings.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
@@ -60,48 +61,74 @@ fn all(host: &Host) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn change(host: &Host, name: &str, value: &str) -> Result<(), String> {
-    let settings = &host.settings;
-    let number = |least: i64| match parse_i64(value.as_bytes()) {
-        Some(number) if number >= least => Ok(number),
-        _ => Err("argument couldn't be parsed into an integer".to_owned()),
+/// What a setting is to be.
+enum Change {
+    AppendFsync(AppendFsync),
+    Timeout(u64),
+    MaxClients(usize),
+    Slow(i64),
+    SlowKept(usize),
+    ScriptLimit(u64),
+    Notify(u32),
+    Password(Option<String>),
+    Nothing,
+}
+
+fn change(host: &Host, name: &str, value: &str) -> Result<Change, String> {
+    let number = |least: i64, most: i64| match parse_i64(value.as_bytes()) {
+        Some(number) if (least..=most).contains(&number) => Ok(number),
+        Some(_) => Err(format!(
+            "argument must be between {least} and {most} inclusive"
+        )),
+        None => Err("argument couldn't be parsed into an integer".to_owned()),
     };
-    match name {
+    Ok(match name {
         "appendfsync" => match AppendFsync::parse(value) {
-            Some(mode) => settings.appendfsync.store(mode as u8, Ordering::Relaxed),
+            Some(mode) => Change::AppendFsync(mode),
             None => {
                 return Err(
                     "argument(s) must be one of the following: everysec, always, no".into(),
                 );
             }
         },
-        "timeout" => settings.timeout.store(number(0)? as u64, Ordering::Relaxed),
-        "maxclients" => settings
-            .max_clients
-            .store(number(1)? as usize, Ordering::Relaxed),
-        "slowlog-log-slower-than" => settings.slow.store(number(-1)?, Ordering::Relaxed),
-        "slowlog-max-len" => settings
-            .slow_kept
-            .store(number(0)? as usize, Ordering::Relaxed),
-        "lua-time-limit" | "busy-reply-threshold" => settings
-            .script_limit
-            .store(number(0)? as u64, Ordering::Relaxed),
+        // As Redis: seconds in 31 bits.
+        "timeout" => Change::Timeout(number(0, i32::MAX.into())? as u64),
+        "maxclients" => Change::MaxClients(number(1, u32::MAX.into())? as usize),
+        "slowlog-log-slower-than" => Change::Slow(number(-1, i64::MAX)?),
+        "slowlog-max-len" => Change::SlowKept(number(0, i64::MAX)? as usize),
+        "lua-time-limit" | "busy-reply-threshold" => {
+            Change::ScriptLimit(number(0, i64::MAX)? as u64)
+        }
         "notify-keyspace-events" => match channels::classes(value) {
-            Some(classes) => settings.notify.store(classes, Ordering::Relaxed),
+            Some(classes) => Change::Notify(classes),
             None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
         },
         "requirepass" => {
             if value.is_empty() && host.options.open().is_some() {
                 return Err("the server can be reached from other machines".into());
             }
-            let password = (!value.is_empty()).then(|| value.to_owned());
-            *locked(&settings.password) = password;
+            Change::Password((!value.is_empty()).then(|| value.to_owned()))
         }
         // There are no such files: everything is durable anyway.
-        "save" if value.is_empty() => {}
+        "save" if value.is_empty() => Change::Nothing,
         _ => return Err("can't set immutable config".into()),
+    })
+}
+
+fn apply(host: &Host, change: Change) {
+    let settings = &host.settings;
+    let relaxed = Ordering::Relaxed;
+    match change {
+        Change::AppendFsync(mode) => settings.appendfsync.store(mode as u8, relaxed),
+        Change::Timeout(seconds) => settings.timeout.store(seconds, relaxed),
+        Change::MaxClients(most) => settings.max_clients.store(most, relaxed),
+        Change::Slow(micros) => settings.slow.store(micros, relaxed),
+        Change::SlowKept(most) => settings.slow_kept.store(most, relaxed),
+        Change::ScriptLimit(millis) => settings.script_limit.store(millis, relaxed),
+        Change::Notify(classes) => settings.notify.store(classes, relaxed),
+        Change::Password(password) => *locked(&settings.password) = password,
+        Change::Nothing => {}
     }
-    Ok(())
 }
 
 /// `CONFIG`.
@@ -122,6 +149,8 @@ pub fn config(c: &mut Call) -> Run {
             }
         }
         "SET" if arguments >= 4 && arguments.is_multiple_of(2) => {
+            // All of it, or nothing.
+            let mut changes = BTreeMap::new();
             for i in (2..arguments).step_by(2) {
                 let name = String::from_utf8_lossy(c.args.at(i)).to_ascii_lowercase();
                 if !all(c.host).iter().any(|(known, _)| *known == name) {
@@ -130,12 +159,22 @@ pub fn config(c: &mut Call) -> Run {
                     ));
                 }
                 let value = String::from_utf8_lossy(c.args.at(i + 1)).into_owned();
-                if let Err(why) = change(c.host, &name, &value) {
-                    return refuse(format!(
-                        "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
-                    ));
+                let change = match changes.contains_key(&name) {
+                    true => Err("duplicate parameter".to_owned()),
+                    false => change(c.host, &name, &value),
+                };
+                match change {
+                    Ok(change) => _ = changes.insert(name, change),
+                    Err(why) => {
+                        return refuse(format!(
+                            "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+                        ));
+                    }
                 }
             }
+            changes
+                .into_values()
+                .for_each(|change| apply(c.host, change));
             c.out.ok();
         }
         "RESETSTAT" if arguments == 2 => {

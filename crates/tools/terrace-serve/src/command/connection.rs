@@ -8,13 +8,12 @@ use subtle::ConstantTimeEq;
 use super::call::Call;
 use super::keys::database;
 use crate::host::locked;
+use crate::proto::VERSION;
 use crate::session::{Answers, Watched};
 use crate::stop::{Run, SYNTAX, refuse};
 
 /// How long nobody may try another password after a wrong one.
 const AFTER_WRONG: Duration = Duration::from_millis(100);
-/// The version of Redis whose commands are understood.
-pub const VERSION: &str = "7.0.15";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// `PING`.

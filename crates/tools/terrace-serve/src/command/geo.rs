@@ -133,7 +133,7 @@ pub fn geoadd(c: &mut Call) -> Run {
         c.work.save(key, &head)?;
     }
     if new + updated > 0 {
-        c.work.event(b'z', "geoadd", key);
+        c.work.event(b'z', "zadd", key);
     }
     c.out.number(new + if changed { updated } else { 0 });
     Ok(())
@@ -341,7 +341,7 @@ fn within(center: Place, shape: Shape, place: Place) -> Option<f64> {
     inside.then_some(far)
 }
 
-fn answer(c: &mut Call, head: Option<Head>, asked: Asked) -> Run {
+fn answer(c: &mut Call, head: Option<Head>, asked: Asked, event: &'static str) -> Run {
     let (Some(center), Some(shape)) = (asked.center, asked.shape) else {
         return refuse(SYNTAX);
     };
@@ -378,7 +378,7 @@ fn answer(c: &mut Call, head: Option<Head>, asked: Asked) -> Run {
             (member, if *distances { far / asked.unit } else { cell })
         };
         let found: Members = found.into_iter().map(score).collect();
-        return store_members(c, to, &found, "geosearchstore");
+        return store_members(c, to, &found, event);
     }
     c.out.array(found.len());
     let parts = asked.with.iter().filter(|with| **with).count();
@@ -405,7 +405,7 @@ pub fn geosearch(c: &mut Call) -> Run {
     let head = c.work.typed(c.args.at(1), Kind::Sorted)?;
     let mut asked = Asked::default();
     options(c, head, &mut asked, 2, Form::Search)?;
-    answer(c, head, asked)
+    answer(c, head, asked, "")
 }
 
 /// `GEOSEARCHSTORE`.
@@ -416,7 +416,7 @@ pub fn geosearchstore(c: &mut Call) -> Run {
         ..Asked::default()
     };
     options(c, head, &mut asked, 3, Form::Search)?;
-    answer(c, head, asked)
+    answer(c, head, asked, "geosearchstore")
 }
 
 fn radius(c: &mut Call, by_member: bool, form: Form) -> Run {
@@ -441,7 +441,7 @@ fn radius(c: &mut Call, by_member: bool, form: Form) -> Run {
     asked.unit = unit(c.args.at(next + 1))?;
     asked.shape = Some(Shape::Radius(length(c, next, "radius")? * asked.unit));
     options(c, head, &mut asked, next + 2, form)?;
-    answer(c, head, asked)
+    answer(c, head, asked, "georadiusstore")
 }
 
 /// `GEORADIUS`.

@@ -251,7 +251,7 @@ pub fn hincrbyfloat(c: &mut Call) -> Run {
     let field = field_key(c.work, &head, c.args.at(2));
     let old = c.work.element(&field)?;
     let number = old.as_deref().unwrap_or(b"0");
-    if text::parse_f64(number).is_none() {
+    if text::parse_f64_loosely(number).is_none() {
         return refuse("ERR hash value is not a float");
     }
     let Some(new) = text::add_decimals(number, c.args.at(3)) else {

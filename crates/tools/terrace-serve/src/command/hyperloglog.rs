@@ -2,7 +2,7 @@
 //!
 //! Source: "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm" (Flajolet and others),
 //! estimated as in "New cardinality estimation algorithms for HyperLogLog sketches" (Ertl), hashed by MurmurHash64A:
-//! as in Redis, whose estimates are the same. It is stored with a byte for each register.
+//! as in Redis, whose estimates are the same. It is stored with a byte for each register; what Redis has written is read too.
 
 use super::call::Call;
 use crate::stop::{Run, refuse};
@@ -16,6 +16,13 @@ const REGISTERS: usize = 1 << CHOOSE;
 const COUNTED: u32 = 64 - CHOOSE;
 /// What a string begins with that holds registers.
 const MAGIC: &[u8] = b"HYLT";
+/// What one of Redis begins with: then come how it is written, three bytes, and an estimate of eight bytes.
+const REDIS: &[u8] = b"HYLL";
+/// Bytes of Redis' before the registers.
+const HEADER: usize = 16;
+/// Bits of a register in Redis.
+const BITS: usize = 6;
+const BROKEN: &str = "INVALIDOBJ Corrupted HLL object detected";
 const WRONG: &str = "WRONGTYPE Key is not a valid HyperLogLog string value.";
 /// The seed of the hash in Redis.
 const SEED: u64 = 0xadc8_3b19;
@@ -102,10 +109,62 @@ fn load(c: &mut Call, key: &[u8]) -> Run<Option<Vec<u8>>> {
     if c.work.typed(key, Kind::Text)?.is_none() {
         return Ok(None);
     }
-    match c.work.text().strip_prefix(MAGIC) {
-        Some(registers) if registers.len() == REGISTERS => Ok(Some(registers.to_vec())),
+    let text = c.work.text();
+    let registers = match text.strip_prefix(MAGIC) {
+        Some(registers) => Some(registers.to_vec()),
+        None if !text.starts_with(REDIS) || text.len() < HEADER => None,
+        None => match text[4] {
+            0 => dense(&text[HEADER..]),
+            1 => match sparse(&text[HEADER..]) {
+                Some(registers) => Some(registers),
+                None => return refuse(BROKEN),
+            },
+            _ => None,
+        },
+    };
+    match registers {
+        Some(registers) if registers.len() == REGISTERS => Ok(Some(registers)),
         _ => refuse(WRONG),
     }
+}
+
+/// The registers as Redis writes many of them: six bits each, the lowest first.
+fn dense(bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.len() != REGISTERS * BITS / 8 {
+        return None;
+    }
+    let register = |i: usize| {
+        let (at, shift) = (i * BITS / 8, i * BITS % 8);
+        let next = bytes.get(at + 1).copied().unwrap_or(0);
+        let both = u16::from_le_bytes([bytes[at], next]) >> shift;
+        both as u8 & ((1 << BITS) - 1)
+    };
+    Some((0..REGISTERS).map(register).collect())
+}
+
+/// The registers as Redis writes few of them: runs of the same one.
+fn sparse(mut bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut registers = Vec::with_capacity(REGISTERS);
+    while let Some((first, mut rest)) = bytes.split_first() {
+        let (value, run) = match first >> 6 {
+            0 => (0, usize::from(first & 0x3F) + 1),
+            1 => {
+                let (second, behind) = rest.split_first()?;
+                rest = behind;
+                (
+                    0,
+                    (usize::from(first & 0x3F) << 8 | usize::from(*second)) + 1,
+                )
+            }
+            _ => ((first >> 2 & 0x1F) + 1, usize::from(first & 3) + 1),
+        };
+        if registers.len() + run > REGISTERS {
+            return None;
+        }
+        registers.resize(registers.len() + run, value);
+        bytes = rest;
+    }
+    (registers.len() == REGISTERS).then_some(registers)
 }
 
 fn save(c: &mut Call, key: &[u8], registers: &[u8]) -> Run {

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
-use super::connection::VERSION;
 use crate::host::{Host, locked};
 use crate::options::AppendFsync;
+use crate::proto::VERSION;
 use crate::stop::Run;
 use crate::store::keyspace::DATABASES;
 

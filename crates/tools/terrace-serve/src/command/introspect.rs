@@ -29,7 +29,7 @@ fn words(command: &Command) -> Vec<&'static str> {
 fn describe(out: &mut Reply, command: &Command) {
     let (first, last, step) = match command.keys {
         Keys::Range(first, last, step) => (first, last, step),
-        Keys::First | Keys::Store => (1, 1, 1),
+        Keys::First | Keys::Store(_) => (1, 1, 1),
         _ => (0, 0, 0),
     };
     out.array(10);

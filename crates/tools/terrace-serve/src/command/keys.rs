@@ -438,6 +438,7 @@ pub fn flushdb(c: &mut Call) -> Run {
     flush_options(c)?;
     c.work.write_out()?;
     c.work.signals.mark_all(Some(c.work.db as u8));
+    c.work.note_written();
     c.work.store.flush(c.work.db)?;
     c.work.begin();
     c.out.ok();
@@ -449,6 +450,7 @@ pub fn flushall(c: &mut Call) -> Run {
     flush_options(c)?;
     c.work.write_out()?;
     c.work.signals.mark_all(None);
+    c.work.note_written();
     c.work.store.flush_all()?;
     c.work.begin();
     c.out.ok();
@@ -470,6 +472,7 @@ pub fn swapdb(c: &mut Call) -> Run {
         for db in [a, b] {
             c.work.signals.mark_all(Some(db as u8));
         }
+        c.work.note_written();
         c.work.store.swap(a, b)?;
         c.work.begin();
         for db in [a, b] {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::args::part;
 use super::call::Call;
 use super::hashes::count;
-use super::waits::{others_wait, timeout, waited_for};
+use super::waits::{behind_others, others_wait, timeout, waited_for};
 use crate::stop::{NO_KEY, Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
 use crate::store::codec::{Head, Kind, position_key};
 use crate::store::work::Work;
@@ -162,6 +162,7 @@ fn pop(c: &mut Call, end: End) -> Run {
         }
         return Ok(());
     };
+    behind_others(c, key, Kind::List)?;
     let mut taken = take(c, key, head, end, most.unwrap_or(1))?;
     match most {
         None => c.out.bulk_or_null(taken.pop()),
@@ -319,189 +320,6 @@ pub fn ltrim(c: &mut Call) -> Run {
     Ok(())
 }
 
-/// The elements of a list.
-fn elements(work: &Work, head: &Head) -> Run<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    each_from(work, head, 0, head.count, &mut |value| {
-        all.push(value.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    Ok(all)
-}
-
-/// `LREM`.
-pub fn lrem(c: &mut Call) -> Run {
-    let key = c.args.at(1);
-    let count = c.args.integer(2)?;
-    let wanted = c.args.at(3);
-    let Some(mut head) = c.work.typed(key, Kind::List)? else {
-        c.out.number(0);
-        return Ok(());
-    };
-    let all = elements(c.work, &head)?;
-    let most = if count == 0 {
-        u64::MAX
-    } else {
-        count.unsigned_abs()
-    };
-    let mut gone = vec![false; all.len()];
-    let mut removed = 0;
-    for step in 0..all.len() {
-        let i = if count < 0 {
-            all.len() - 1 - step
-        } else {
-            step
-        };
-        if removed < most && all[i] == wanted {
-            gone[i] = true;
-            removed += 1;
-        }
-    }
-    if removed > 0 {
-        // What is behind the first one that goes moves up.
-        let mut to = head.first;
-        for (i, value) in all.iter().enumerate() {
-            if gone[i] {
-                continue;
-            }
-            if to != head.first + i as i64 {
-                c.work.put_element(position_key(head.number, to), value)?;
-            }
-            to += 1;
-        }
-        for at in to..head.end() {
-            c.work.delete_element(position_key(head.number, at));
-        }
-        head.count -= removed;
-        c.work.event(b'l', "lrem", key);
-        c.work.save(key, &head)?;
-    }
-    c.out.number(removed as i64);
-    Ok(())
-}
-
-/// `LINSERT`.
-pub fn linsert(c: &mut Call) -> Run {
-    let key = c.args.at(1);
-    let after = match () {
-        () if c.args.is(2, "BEFORE") => false,
-        () if c.args.is(2, "AFTER") => true,
-        () => return refuse(SYNTAX),
-    };
-    let Some(mut head) = c.work.typed(key, Kind::List)? else {
-        c.out.number(0);
-        return Ok(());
-    };
-    let all = elements(c.work, &head)?;
-    let Some(found) = all.iter().position(|value| value == c.args.at(3)) else {
-        c.out.number(-1);
-        return Ok(());
-    };
-    let at = found + usize::from(after);
-    // The shorter side moves.
-    if at < all.len() / 2 {
-        head.first -= 1;
-        for (i, value) in all[..at].iter().enumerate() {
-            let key = position_key(head.number, head.first + i as i64);
-            c.work.put_element(key, value)?;
-        }
-    } else {
-        for (i, value) in all.iter().enumerate().skip(at) {
-            let key = position_key(head.number, head.first + i as i64 + 1);
-            c.work.put_element(key, value)?;
-        }
-    }
-    head.count += 1;
-    let place = position_key(head.number, head.first + at as i64);
-    c.work.put_element(place, c.args.at(4))?;
-    c.work.save(key, &head)?;
-    c.work.event(b'l', "linsert", key);
-    c.out.number(head.count as i64);
-    Ok(())
-}
-
-/// `LPOS`.
-pub fn lpos(c: &mut Call) -> Run {
-    let (mut rank, mut count, mut most) = (1, None, u64::MAX);
-    let mut i = 3;
-    while i < c.args.len() {
-        if i + 1 == c.args.len() {
-            return refuse(SYNTAX);
-        }
-        let number = c.args.integer(i + 1);
-        if c.args.is(i, "RANK") {
-            rank = number?;
-            if rank == 0 {
-                return refuse(
-                    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
-                );
-            }
-            if rank == i64::MIN {
-                return refuse(
-                    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
-                );
-            }
-        } else if c.args.is(i, "COUNT") {
-            match number.ok().filter(|n| *n >= 0) {
-                Some(number) => count = Some(number as u64),
-                None => return refuse("ERR COUNT can't be negative"),
-            }
-        } else if c.args.is(i, "MAXLEN") {
-            match number.ok().filter(|n| *n >= 0) {
-                Some(0) => {}
-                Some(number) => most = number as u64,
-                None => return refuse("ERR MAXLEN can't be negative"),
-            }
-        } else {
-            return refuse(SYNTAX);
-        }
-        i += 2;
-    }
-    let wanted = c.args.at(2);
-    let all = match c.work.typed(c.args.at(1), Kind::List)? {
-        Some(head) => elements(c.work, &head)?,
-        None => {
-            match count {
-                Some(_) => c.out.array(0),
-                None => c.out.null(),
-            }
-            return Ok(());
-        }
-    };
-    let mut found = Vec::new();
-    let mut skip = rank.unsigned_abs() - 1;
-    let enough = match count {
-        None => 1,
-        Some(0) => u64::MAX,
-        Some(count) => count,
-    };
-    for step in 0..all.len().min(most.min(usize::MAX as u64) as usize) {
-        let i = if rank < 0 { all.len() - 1 - step } else { step };
-        if all[i] != wanted {
-            continue;
-        }
-        if skip > 0 {
-            skip -= 1;
-            continue;
-        }
-        found.push(i);
-        if found.len() as u64 >= enough {
-            break;
-        }
-    }
-    match count {
-        Some(_) => {
-            c.out.array(found.len());
-            found.iter().for_each(|i| c.out.count(*i));
-        }
-        None => match found.first() {
-            Some(i) => c.out.count(*i),
-            None => c.out.null(),
-        },
-    }
-    Ok(())
-}
-
 fn end(c: &Call, i: usize) -> Run<End> {
     match () {
         () if c.args.is(i, "LEFT") => Ok(End::Left),
@@ -517,20 +335,20 @@ fn moved(c: &mut Call, from: End, to: End) -> Run<Option<Vec<u8>>> {
         return Ok(None);
     };
     c.work.typed(target, Kind::List)?;
+    behind_others(c, source, Kind::List)?;
     let Some(value) = pop_one(c.work, &mut head, from)? else {
         return Ok(None);
     };
     if source == target {
         push_one(c.work, &mut head, to, &value)?;
-        c.work.save(source, &head)?;
     } else {
-        c.work.save(source, &head)?;
         let mut other = c.work.typed_or_new(target, Kind::List)?;
         push_one(c.work, &mut other, to, &value)?;
         c.work.save(target, &other)?;
     }
-    c.work.event(b'l', from.letter("lpop", "rpop"), source);
     c.work.event(b'l', to.letter("lpush", "rpush"), target);
+    c.work.event(b'l', from.letter("lpop", "rpop"), source);
+    c.work.save(source, &head)?;
     Ok(Some(value))
 }
 
@@ -648,6 +466,7 @@ fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>
         if fair && others_wait(c, key, Kind::List) {
             continue;
         }
+        behind_others(c, key, Kind::List)?;
         let taken = take(c, key, head, from, most)?;
         c.out.array(2);
         c.out.bulk(key);

@@ -17,6 +17,7 @@ pub mod introspect;
 pub mod keys;
 pub mod leases;
 pub mod lists;
+pub mod places;
 pub mod pubsub;
 pub mod scan;
 pub mod sets;

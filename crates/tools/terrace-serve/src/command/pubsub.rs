@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use super::call::Call;
 use crate::host::Host;
-use crate::mailbox::Mail;
 use crate::planted::{Fault, planted};
 use crate::proto::reply::Reply;
 use crate::session::Session;
@@ -110,7 +109,7 @@ pub fn leave_all(session: &mut Session, host: &Host) {
 /// Publishes a message; how many hear it.
 pub fn tell(host: &Host, channel: &[u8], text: &[u8]) -> usize {
     host.channels.publish(channel, text, &|(on, client), said| {
-        host.tell(on, Mail::Said(client, said));
+        host.say(on, client, said);
     })
 }
 
@@ -141,7 +140,7 @@ pub fn pubsub(c: &mut Call) -> Run {
             names.iter().for_each(|name| c.out.bulk(name));
         }
         () if c.args.is(1, "NUMSUB") => {
-            c.out.map(c.args.len() - 2);
+            c.out.array(2 * (c.args.len() - 2));
             for name in c.args.from(2) {
                 c.out.bulk(name);
                 c.out.count(c.host.channels.listeners(name));

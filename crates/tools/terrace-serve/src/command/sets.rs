@@ -118,8 +118,8 @@ pub fn smove(c: &mut Call) -> Run {
     }
     let moved = remove_field(c.work, &mut source, member)?;
     if moved {
-        c.work.save(from, &source)?;
         c.work.event(b's', "srem", from);
+        c.work.save(from, &source)?;
         let mut head = c.work.typed_or_new(to, Kind::Set)?;
         if put_field(c.work, &mut head, member, b"")? {
             c.work.save(to, &head)?;
@@ -219,17 +219,36 @@ enum Operation {
 ///
 /// # Errors
 /// They take more than `bound` bytes.
-fn combined(
+fn combined(c: &mut Call, operation: Operation, keys: &[&[u8]], bound: usize) -> Run<Vec<Vec<u8>>> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    each_combined(c, operation, keys, bound, &mut |member| {
+        bytes += member.len() + MEMBER;
+        if bytes > bound {
+            return refuse(TOO_LARGE);
+        }
+        found.push(member.to_vec());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+/// Tells `f` each member of what the operation makes of the sets at these keys, until it breaks.
+///
+/// # Errors
+/// What has to be gathered for that takes more than `bound` bytes.
+fn each_combined(
     c: &mut Call,
     operation: Operation,
     keys: &[&[u8]],
-    most: usize,
     bound: usize,
-) -> Run<Vec<Vec<u8>>> {
+    f: &mut dyn FnMut(&[u8]) -> Run<ControlFlow<()>>,
+) -> Run {
     let mut heads = Vec::with_capacity(keys.len());
     for key in keys {
         heads.push(c.work.typed(key, Kind::Set)?);
     }
+    let many = heads.iter().flatten().map(|head| head.count).sum();
+    c.work.may_go_through(many)?;
     let work = &*c.work;
     let members = |head: &Head, f: &mut dyn FnMut(&[u8]) -> Run<ControlFlow<()>>| -> Run {
         let (low, high) = codec::fields(head.number, 0);
@@ -251,23 +270,14 @@ fn combined(
     let is_in = |head: &Head, member: &[u8]| {
         work.element_into(&field_key(work, head, member), &mut Vec::new())
     };
-    let mut found = Vec::new();
-    let mut bytes = 0;
-    let mut gathered = |member: &[u8]| {
-        bytes += member.len() + MEMBER;
-        match bytes <= bound {
-            true => Ok(()),
-            false => refuse(TOO_LARGE),
-        }
-    };
     match operation {
         Operation::Inter => {
             let Some(mut heads) = heads.into_iter().collect::<Option<Vec<Head>>>() else {
-                return Ok(found);
+                return Ok(());
             };
             heads.sort_by_key(|head| head.count);
             let Some((smallest, others)) = heads.split_first() else {
-                return Ok(found);
+                return Ok(());
             };
             members(smallest, &mut |member| {
                 for other in others {
@@ -275,30 +285,32 @@ fn combined(
                         return Ok(ControlFlow::Continue(()));
                     }
                 }
-                gathered(member)?;
-                found.push(member.to_vec());
-                Ok(match found.len() < most {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                })
+                f(member)
             })?;
         }
         Operation::Union => {
-            let mut all = BTreeSet::new();
+            let (mut all, mut bytes) = (BTreeSet::new(), 0);
             for head in heads.iter().flatten() {
                 members(head, &mut |member| {
                     if !all.contains(member) {
-                        gathered(member)?;
+                        bytes += member.len() + MEMBER;
+                        if bytes > bound {
+                            return refuse(TOO_LARGE);
+                        }
                         all.insert(member.to_vec());
                     }
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
-            found.extend(all);
+            for member in &all {
+                if f(member)?.is_break() {
+                    break;
+                }
+            }
         }
         Operation::Diff => {
             let Some((Some(first), others)) = heads.split_first() else {
-                return Ok(found);
+                return Ok(());
             };
             members(first, &mut |member| {
                 for other in others.iter().flatten() {
@@ -306,18 +318,16 @@ fn combined(
                         return Ok(ControlFlow::Continue(()));
                     }
                 }
-                gathered(member)?;
-                found.push(member.to_vec());
-                Ok(ControlFlow::Continue(()))
+                f(member)
             })?;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn answer(c: &mut Call, operation: Operation) -> Run {
     let keys: Vec<&[u8]> = c.args.from(1).collect();
-    let found = combined(c, operation, &keys, usize::MAX, c.work.most)?;
+    let found = combined(c, operation, &keys, c.work.most)?;
     c.out.set(found.len());
     found.iter().for_each(|member| c.out.bulk(member));
     Ok(())
@@ -346,7 +356,7 @@ pub fn store_set(c: &mut Call, key: &[u8], members: &[Vec<u8>], event: &'static 
 
 fn store(c: &mut Call, operation: Operation, event: &'static str) -> Run {
     let keys: Vec<&[u8]> = c.args.from(2).collect();
-    let found = combined(c, operation, &keys, usize::MAX, usize::MAX)?;
+    let found = combined(c, operation, &keys, c.work.most_stored())?;
     store_set(c, c.args.at(1), &found, event)
 }
 
@@ -403,7 +413,14 @@ pub fn sintercard(c: &mut Call) -> Run {
         i += 2;
     }
     let keys: Vec<&[u8]> = c.args.from(2).take(keys).collect();
-    let found = combined(c, Operation::Inter, &keys, most, usize::MAX)?;
-    c.out.count(found.len());
+    let mut found = 0;
+    each_combined(c, Operation::Inter, &keys, c.work.most, &mut |_| {
+        found += 1;
+        Ok(match found < most {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    })?;
+    c.out.count(found);
     Ok(())
 }

@@ -5,9 +5,12 @@ use std::ops::ControlFlow;
 
 use super::call::Call;
 use super::hashes::field_key;
-use crate::stop::{Run, SYNTAX, WRONG_TYPE, refuse};
+use crate::stop::{Run, SYNTAX, TOO_LARGE, WRONG_TYPE, refuse};
 use crate::store::codec::{Head, Kind, field_in, fields, position_key, score_in, scores};
 use crate::text::parse_f64;
+
+/// Bytes that an element takes beside its own.
+const BESIDE: usize = 48;
 
 /// What is asked for.
 #[derive(Default)]
@@ -63,16 +66,25 @@ fn elements(c: &Call, head: &Head) -> Run<Vec<Vec<u8>>> {
         Kind::Sorted => scores(head.number),
         _ => return refuse(WRONG_TYPE),
     };
-    let mut all = Vec::new();
+    c.work.may_go_through(head.count)?;
+    let (mut all, mut bytes) = (Vec::new(), 0);
     c.work.each(&low, &high, false, &mut |key, value| {
-        all.push(match head.kind {
-            Kind::List => value.to_vec(),
-            Kind::Set => field_in(key).to_vec(),
-            _ => score_in(key).1.to_vec(),
-        });
-        ControlFlow::Continue(())
+        let element = match head.kind {
+            Kind::List => value,
+            Kind::Set => field_in(key),
+            _ => score_in(key).1,
+        };
+        bytes += element.len() + BESIDE;
+        all.push(element.to_vec());
+        match bytes <= c.work.most_stored() {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
     })?;
-    Ok(all)
+    match bytes <= c.work.most_stored() {
+        true => Ok(all),
+        false => refuse(TOO_LARGE),
+    }
 }
 
 /// What a pattern names for an element: the value of a key, or of a field of a hash. `#` is the element itself.
@@ -83,8 +95,9 @@ fn named(c: &mut Call, pattern: &[u8], element: &[u8]) -> Run<Option<Vec<u8>>> {
     let Some(star) = pattern.iter().position(|b| *b == b'*') else {
         return Ok(None);
     };
-    let arrow = pattern.windows(2).position(|two| two == b"->");
-    let arrow = arrow.filter(|at| *at > star && at + 2 < pattern.len());
+    let mut arrows = pattern.windows(2).enumerate().skip(star);
+    let arrow = arrows.find(|(_, two)| two == b"->").map(|(at, _)| at);
+    let arrow = arrow.filter(|at| at + 2 < pattern.len());
     let (name, field) = match arrow {
         Some(at) => (&pattern[..at], Some(&pattern[at + 2..])),
         None => (pattern, None),
@@ -111,16 +124,24 @@ pub fn sort(c: &mut Call) -> Run {
 }
 
 fn sorted(c: &mut Call, stores: bool) -> Run {
-    let asked = asked(c, stores)?;
+    let mut asked = asked(c, stores)?;
     let head = c.work.head(c.args.at(1))?;
+    let constant = asked.by.as_ref().is_some_and(|by| !by.contains(&b'*'));
+    if constant && asked.store.is_some() && head.is_some_and(|h| h.kind == Kind::Set) {
+        // A set has no order that could be left as it is: what is stored has to be the same each time.
+        (asked.by, asked.alpha) = (None, true);
+    }
     let all = match &head {
         Some(head) => elements(c, head)?,
         None => Vec::new(),
     };
     // A pattern without a star names nothing: the order is left as it is.
     let orders = asked.by.as_ref().is_none_or(|by| by.contains(&b'*'));
-    let orders = orders || (asked.store.is_some() && head.is_some_and(|h| h.kind == Kind::Set));
-    let mut keyed = Vec::with_capacity(all.len());
+    let most_bytes = match asked.store {
+        Some(_) => c.work.most_stored(),
+        None => c.work.most,
+    };
+    let (mut keyed, mut bytes) = (Vec::with_capacity(all.len()), 0);
     for element in all {
         let weight = match &asked.by {
             Some(by) if by.contains(&b'*') => named(c, by, &element)?,
@@ -135,6 +156,10 @@ fn sorted(c: &mut Call, stores: bool) -> Run {
             },
             _ => 0.0,
         };
+        bytes += element.len() + weight.as_ref().map_or(0, Vec::len) + BESIDE;
+        if bytes > most_bytes {
+            return refuse(TOO_LARGE);
+        }
         keyed.push((number, weight, element));
     }
     if orders {
@@ -163,14 +188,19 @@ fn sorted(c: &mut Call, stores: bool) -> Run {
         ),
         None => (0, usize::MAX),
     };
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     for (_, _, element) in keyed.into_iter().skip(skip).take(most) {
         if asked.get.is_empty() {
             found.push(Some(element));
             continue;
         }
         for pattern in &asked.get {
-            found.push(named(c, pattern, &element)?);
+            let one = named(c, pattern, &element)?;
+            bytes += one.as_ref().map_or(0, Vec::len) + BESIDE;
+            if bytes > most_bytes {
+                return refuse(TOO_LARGE);
+            }
+            found.push(one);
         }
     }
     let Some(to) = &asked.store else {

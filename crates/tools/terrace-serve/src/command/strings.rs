@@ -403,7 +403,7 @@ pub fn incrbyfloat(c: &mut Call) -> Run {
         None => b"0".to_vec(),
     };
     for number in [&old, c.args.at(2)] {
-        if text::parse_f64(number).is_none() {
+        if text::parse_f64_loosely(number).is_none() {
             return refuse(NOT_FLOAT);
         }
     }

@@ -6,7 +6,7 @@ use super::args::Args;
 use super::call::Call;
 use super::{
     admin, bits, client, config, connection, dump, fields, geo, hashes, hyperloglog, keys, leases,
-    lists, pubsub, scan, sets, sort, sorted, streams, strings, transactions,
+    lists, places, pubsub, scan, sets, sort, sorted, streams, strings, transactions,
 };
 use crate::stop::Run;
 
@@ -36,6 +36,8 @@ pub const ADMIN: u32 = 1 << 10;
 pub const NO_SCRIPT: u32 = 1 << 11;
 /// It runs at once within a transaction too.
 pub const AT_ONCE: u32 = 1 << 13;
+/// It takes what others may wait for, who come first.
+pub const TAKES: u32 = 1 << 14;
 /// It reads keys.
 pub const R: u32 = 1 << 12;
 
@@ -52,8 +54,8 @@ pub enum Keys {
     First,
     /// Half of what stands behind `STREAMS`.
     Streams,
-    /// The first, and behind `STORE` or `STOREDIST`.
-    Store,
+    /// The first, and behind `STORE` or `STOREDIST` among the options, which begin here.
+    Store(usize),
 }
 
 /// Who runs a command.
@@ -164,17 +166,17 @@ const PAIRS: Keys = Keys::Range(1, -1, 2);
 const BUT_LAST: Keys = Keys::Range(1, -2, 1);
 const WA: u32 = W | ADDS;
 const RR: u32 = R | RECORD;
-const LIST_EDIT: &str = "reads and rewrites the list up to the element: slow in long lists";
+const LIST_EDIT: &str = "reads the list up to the element and rewrites its shorter side: slow in long lists";
 const RANK: &str = "counts the members before it: slow in the middle of large sets";
 const ORDER: &str =
     "the order of what comes out is another one, as for any order that Redis leaves open";
 
 const TRIMS: &str = "`~` trims exactly, LIMIT is passed over";
-const HLL: &str = "the estimates are the same, the string that holds them is not";
+const HLL: &str = "the estimates are the same; the string that holds them is another one, and those of Redis are read";
 const NEAR: &str = "looks at all members: slow in large sets";
 const FUNCTIONS: &str =
     "as EVAL; what a library keeps in variables is kept by each thread of the server for itself";
-const SCRIPTS: &str = "with cjson, without struct, cmsgpack, bit and setfenv; libraries cannot be gone through by `pairs`; ended after `lua-time-limit` (5,000 ms; 0 for never) with an error, nothing of it stays then; may run again from its beginning";
+const SCRIPTS: &str = "with cjson without its settings, without struct, cmsgpack, bit, setfenv and setresp(3); libraries cannot be gone through by `pairs`; ended after `lua-time-limit` (5,000 ms; 0 for never) with an error, nothing of it stays then; may run again from its beginning";
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -236,7 +238,7 @@ pub const COMMANDS: &[Command] = &[
     c("keys", 2, R | LONG, NONE, "generic", "1.0.0", "", keys::keys),
     c("scan", -2, R | APART, NONE, "generic", "2.8.0", "cursors stay good over restarts", scan::scan),
     c("randomkey", 1, R | APART, NONE, "generic", "1.0.0", "keys are not all equally likely", keys::randomkey),
-    c("sort", -2, WA | ALONE, Keys::Store, "generic", "1.0.0", "nobody else runs meanwhile", sort::sort),
+    c("sort", -2, WA | ALONE, Keys::Store(2), "generic", "1.0.0", "nobody else runs meanwhile", sort::sort),
     c("sort_ro", -2, R | ALONE, ONE, "generic", "7.0.0", "nobody else runs meanwhile", sort::sort_ro),
     c("dbsize", 1, R | APART | LONG, NONE, "server", "1.0.0", "an estimate from 2,000 keys on", keys::dbsize),
     c("flushdb", -1, W | ALONE | LONG, NONE, "server", "1.0.0", "", keys::flushdb),
@@ -312,11 +314,11 @@ pub const COMMANDS: &[Command] = &[
     c("zrangestore", -5, WA, TWO, "sorted-set", "6.2.0", "", sorted::find::zrangestore),
     c("zrandmember", -2, R, ONE, "sorted-set", "6.2.0", "even up to 512 members, nearly so beyond", sorted::find::zrandmember),
     c("zscan", -3, R, ONE, "sorted-set", "2.8.0", "cursors stay good over restarts", scan::zscan),
-    c("zpopmin", -2, W, ONE, "sorted-set", "5.0.0", "", sorted::take::zpopmin),
-    c("zpopmax", -2, W, ONE, "sorted-set", "5.0.0", "", sorted::take::zpopmax),
+    c("zpopmin", -2, W | TAKES, ONE, "sorted-set", "5.0.0", "", sorted::take::zpopmin),
+    c("zpopmax", -2, W | TAKES, ONE, "sorted-set", "5.0.0", "", sorted::take::zpopmax),
     c("bzpopmin", -3, W | WAITS | NO_SCRIPT, BUT_LAST, "sorted-set", "5.0.0", "", sorted::take::bzpopmin),
     c("bzpopmax", -3, W | WAITS | NO_SCRIPT, BUT_LAST, "sorted-set", "5.0.0", "", sorted::take::bzpopmax),
-    c("zmpop", -4, W, Keys::Counted(1), "sorted-set", "7.0.0", "", sorted::take::zmpop),
+    c("zmpop", -4, W | TAKES, Keys::Counted(1), "sorted-set", "7.0.0", "", sorted::take::zmpop),
     c("bzmpop", -5, W | WAITS, Keys::Counted(2), "sorted-set", "7.0.0", "", sorted::take::bzmpop),
     c("zremrangebyrank", 4, W, ONE, "sorted-set", "2.0.0", "", sorted::take::zremrangebyrank),
     c("zremrangebyscore", 4, W, ONE, "sorted-set", "1.2.0", "", sorted::take::zremrangebyscore),
@@ -335,28 +337,28 @@ pub const COMMANDS: &[Command] = &[
     c("geohash", -2, R, ONE, "geo", "3.2.0", "", geo::geohash),
     c("geosearch", -7, R, ONE, "geo", "6.2.0", NEAR, geo::geosearch),
     c("geosearchstore", -8, WA, TWO, "geo", "6.2.0", NEAR, geo::geosearchstore),
-    c("georadius", -6, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadius),
+    c("georadius", -6, WA, Keys::Store(6), "geo", "3.2.0", NEAR, geo::georadius),
     c("georadius_ro", -6, R, ONE, "geo", "3.2.10", NEAR, geo::georadius_ro),
-    c("georadiusbymember", -5, WA, Keys::Store, "geo", "3.2.0", NEAR, geo::georadiusbymember),
+    c("georadiusbymember", -5, WA, Keys::Store(5), "geo", "3.2.0", NEAR, geo::georadiusbymember),
     c("georadiusbymember_ro", -5, R, ONE, "geo", "3.2.10", NEAR, geo::georadiusbymember_ro),
     // Lists.
     c("lpush", -3, WA, ONE, "list", "1.0.0", "", lists::lpush),
     c("rpush", -3, WA, ONE, "list", "1.0.0", "", lists::rpush),
     c("lpushx", -3, WA, ONE, "list", "2.2.0", "", lists::lpushx),
     c("rpushx", -3, WA, ONE, "list", "2.2.0", "", lists::rpushx),
-    c("lpop", -2, W, ONE, "list", "1.0.0", "", lists::lpop),
-    c("rpop", -2, W, ONE, "list", "1.0.0", "", lists::rpop),
+    c("lpop", -2, W | TAKES, ONE, "list", "1.0.0", "", lists::lpop),
+    c("rpop", -2, W | TAKES, ONE, "list", "1.0.0", "", lists::rpop),
     c("llen", 2, RR, ONE, "list", "1.0.0", "", lists::llen),
     c("lrange", 4, R, ONE, "list", "1.0.0", "", lists::lrange),
     c("lindex", 3, R, ONE, "list", "1.0.0", "O(log n), where Redis goes through the list", lists::lindex),
     c("lset", 4, WA, ONE, "list", "1.0.0", "O(log n), where Redis goes through the list", lists::lset),
     c("ltrim", 4, W, ONE, "list", "1.0.0", "", lists::ltrim),
-    c("lrem", 4, W, ONE, "list", "1.0.0", LIST_EDIT, lists::lrem),
-    c("linsert", 5, WA, ONE, "list", "2.2.0", LIST_EDIT, lists::linsert),
-    c("lpos", -3, R, ONE, "list", "6.0.6", "reads the whole list", lists::lpos),
-    c("lmove", 5, WA, TWO, "list", "6.2.0", "", lists::lmove),
-    c("rpoplpush", 3, WA, TWO, "list", "1.2.0", "", lists::rpoplpush),
-    c("lmpop", -4, W, Keys::Counted(1), "list", "7.0.0", "", lists::lmpop),
+    c("lrem", 4, W, ONE, "list", "1.0.0", LIST_EDIT, places::lrem),
+    c("linsert", 5, WA, ONE, "list", "2.2.0", LIST_EDIT, places::linsert),
+    c("lpos", -3, R, ONE, "list", "6.0.6", "", places::lpos),
+    c("lmove", 5, WA | TAKES, TWO, "list", "6.2.0", "", lists::lmove),
+    c("rpoplpush", 3, WA | TAKES, TWO, "list", "1.2.0", "", lists::rpoplpush),
+    c("lmpop", -4, W | TAKES, Keys::Counted(1), "list", "7.0.0", "", lists::lmpop),
     c("blpop", -3, W | WAITS | NO_SCRIPT, BUT_LAST, "list", "2.0.0", "", lists::blpop),
     c("brpop", -3, W | WAITS | NO_SCRIPT, BUT_LAST, "list", "2.0.0", "", lists::brpop),
     c("blmove", 6, WA | WAITS | NO_SCRIPT, TWO, "list", "6.2.0", "", lists::blmove),
@@ -409,12 +411,12 @@ pub const COMMANDS: &[Command] = &[
     c("reset", 1, APART | OPEN | HEARD | NOT_QUEUED | NO_SCRIPT, NONE, "connection", "6.2.0", "", connection::reset),
     c("auth", -2, APART | OPEN | NO_SCRIPT, NONE, "connection", "1.0.0", "one user, `default`; 100 ms after a wrong password every one is", connection::auth),
     c("hello", -1, APART | OPEN | NO_SCRIPT, NONE, "connection", "6.0.0", "", connection::hello),
-    c("client", -2, APART, NONE, "connection", "2.4.0", "without TRACKING, CACHING and PAUSE; LIST says no sizes of buffers", client::client),
-    c("acl", -2, APART, NONE, "server", "6.0.0", "WHOAMI and USERS only", connection::acl),
+    c("client", -2, APART | NO_SCRIPT, NONE, "connection", "2.4.0", "without TRACKING, CACHING and PAUSE; LIST says no sizes of buffers", client::client),
+    c("acl", -2, APART | NO_SCRIPT, NONE, "server", "6.0.0", "WHOAMI and USERS only", connection::acl),
     // The server.
     own("command", -1, APART, NONE, "server", "2.8.13", "COUNT, DOCS, INFO, LIST and GETKEYS", Does::Command),
     own("info", -1, APART | LONG, NONE, "server", "1.0.0", "a section `# Terrace` more", Does::Info),
-    c("config", -2, APART | ADMIN, NONE, "server", "2.0.0", "a short list of settings", config::config),
+    c("config", -2, APART | ADMIN | NO_SCRIPT, NONE, "server", "2.0.0", "a short list of settings", config::config),
     c("time", 1, APART, NONE, "server", "2.6.0", "", admin::time),
     c("lastsave", 1, APART, NONE, "server", "1.0.0", "", admin::lastsave),
     c("save", 1, APART | LONG | ADMIN | NO_SCRIPT, NONE, "server", "1.0.0", "makes a checkpoint", admin::save),
@@ -422,15 +424,15 @@ pub const COMMANDS: &[Command] = &[
     c("bgrewriteaof", 1, APART | LONG | ADMIN | NO_SCRIPT, NONE, "server", "1.0.0", "makes a checkpoint; answers when it is done", admin::bgrewriteaof),
     c("shutdown", -1, APART | ADMIN | NO_SCRIPT | NOT_QUEUED, NONE, "server", "1.0.0", "everything is kept, with NOSAVE too", admin::shutdown),
     c("slowlog", -2, APART | ADMIN, NONE, "server", "2.2.12", "names the command and how many arguments it had, not what they were", admin::slowlog),
-    c("latency", -2, APART | ADMIN, NONE, "server", "2.8.13", "nothing is monitored; the answers are empty", admin::latency),
+    c("latency", -2, APART | ADMIN | NO_SCRIPT, NONE, "server", "2.8.13", "nothing is monitored; the answers are empty", admin::latency),
     c("memory", -2, R, Keys::Range(2, 2, 1), "server", "4.0.0", "USAGE, from a sample of five elements", admin::memory),
     c("debug", -2, APART | LONG | ADMIN | NO_SCRIPT, NONE, "server", "1.0.0", "refused; SLEEP where tests allow it", admin::debug),
     c("replicaof", 3, APART | ADMIN | NO_SCRIPT, NONE, "server", "5.0.0", "refused, but for NO ONE", admin::replicaof),
     c("slaveof", 3, APART | ADMIN | NO_SCRIPT, NONE, "server", "1.0.0", "refused, but for NO ONE", admin::replicaof),
-    c("role", 1, APART, NONE, "server", "2.8.12", "", admin::role),
+    c("role", 1, APART | NO_SCRIPT, NONE, "server", "2.8.12", "", admin::role),
     c("cluster", -2, APART, NONE, "cluster", "3.0.0", "refused", admin::cluster),
     c("module", -2, APART | ADMIN | NO_SCRIPT, NONE, "server", "4.0.0", "refused, but for LIST", admin::module),
-    c("wait", 3, APART, NONE, "generic", "3.0.0", "0 at once: nobody follows", admin::wait),
+    c("wait", 3, APART | NO_SCRIPT, NONE, "generic", "3.0.0", "0 at once: nobody follows", admin::wait),
     c("post", -1, APART | OPEN | NOT_QUEUED | NO_SCRIPT, NONE, "server", "1.0.0", "closes the connection, as in Redis", admin::not_redis),
     c("host:", -1, APART | OPEN | NOT_QUEUED | NO_SCRIPT, NONE, "server", "1.0.0", "closes the connection, as in Redis", admin::not_redis),
     c("terrace.stats", 1, APART | LONG, NONE, "terrace", "-", "what `terrace stat` prints", admin::stats),
@@ -537,10 +539,25 @@ pub fn key_places(command: &Command, args: &Args) -> Vec<usize> {
             let half = (args.len() - at - 1) / 2;
             (at + 1..at + 1 + half).collect()
         }
-        Keys::Store => {
-            let stores = |i: &usize| args.is(i - 1, "STORE") || args.is(i - 1, "STOREDIST");
-            let target = (3..args.len()).rev().find(stores);
-            std::iter::once(1).chain(target).collect()
+        Keys::Store(options) => {
+            let (mut targets, mut at) = (Vec::new(), options);
+            while at + 1 < args.len() {
+                let takes = |words: &[&str]| words.iter().any(|word| args.is(at, word));
+                at += match () {
+                    () if takes(&["STORE", "STOREDIST"]) => {
+                        targets.push(at + 1);
+                        2
+                    }
+                    () if takes(&["BY", "GET", "COUNT"]) => 2,
+                    () if takes(&["LIMIT"]) => 3,
+                    () => 1,
+                };
+            }
+            // As Redis says it: SORT takes the last one; the others name all of them.
+            if command.name == "sort" {
+                targets.drain(..targets.len().saturating_sub(1));
+            }
+            std::iter::once(1).chain(targets).collect()
         }
     }
 }

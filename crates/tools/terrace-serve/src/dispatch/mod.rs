@@ -203,8 +203,9 @@ impl Dispatcher {
         group: (usize, usize),
     ) -> Option<Outcome> {
         work.commit().err()?;
-        // What was written of it would be there twice.
+        // What was written of it would be there twice. What was not is not answered.
         if line.at <= line.single_until || work.is_in_parts() {
+            line.out.bytes.truncate(group.1);
             line.session.closing = true;
             return Some(Outcome::Close);
         }
@@ -230,7 +231,12 @@ impl Dispatcher {
         let args = Args::new(&bytes[line.at..], spans);
         let found = self.table.find(args.at(0));
         let command = found.map(|i| &COMMANDS[i]);
-        let apart = command.is_none_or(|c| c.flags & (table::APART | table::WAITS) != 0);
+        // What others wait for is not taken together with what gives it to them.
+        let flags = match work.signals.is_wanted() {
+            true => table::APART | table::WAITS | table::TAKES,
+            false => table::APART | table::WAITS,
+        };
+        let apart = command.is_none_or(|c| c.flags & flags != 0);
         let single = apart || line.at < line.single_until || line.session.multi.is_some();
         if single && (work.changes() > 0 || work.holds_locks()) {
             line.input = bytes;
@@ -247,6 +253,8 @@ impl Dispatcher {
             line.tally.tell(&self.host.counted, &self.host.counts);
         }
         let mark = line.out.bytes.len();
+        let place = found.map_or(0, |i| i + 1);
+        line.session.info.command.store(place, Ordering::Relaxed);
         let ran = match (found, command) {
             (Some(i), Some(command)) => self.begun(line, work, &args, i, command),
             _ => {
@@ -271,7 +279,7 @@ impl Dispatcher {
                         line.out.error(&told(&error));
                         line.answered(mark);
                     }
-                } else if work.changes() < GROUP {
+                } else if work.changes() < GROUP && !work.is_large() {
                     return Ok(());
                 } else if let Some(outcome) = self.end_group(line, work, *group) {
                     return Err(outcome);
@@ -279,14 +287,19 @@ impl Dispatcher {
                 *group = (line.at, line.out.bytes.len());
                 Ok(())
             }
-            Ran::Waits(wait) => {
+            Ran::Waits(wait) if single => {
                 line.out.bytes.truncate(mark);
                 self.register(line, work, wait, length);
                 work.forget();
                 line.input = bytes;
                 Err(Outcome::Blocked)
             }
-            Ran::Again(stop) => {
+            ran => {
+                // Somebody has begun to wait since; what is before it is written first.
+                let stop = match ran {
+                    Ran::Again(stop) => stop,
+                    _ => Stop::Busy,
+                };
                 line.out.bytes.truncate(mark);
                 work.take_back();
                 line.input = bytes;
@@ -330,7 +343,6 @@ impl Dispatcher {
         line.blocked = Some(Blocked {
             places,
             until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            array: wait.array,
             length,
         });
         // What ended a wait before is not about this one.
@@ -406,7 +418,8 @@ impl Dispatcher {
                 "ERR wrong number of arguments for '{name}' command"
             ));
         }
-        if session.subscriptions() > 0 && !line.out.third && command.flags & table::HEARD == 0 {
+        let hears = session.subscriptions() > 0 && !line.out.third && !session.in_exec;
+        if hears && command.flags & table::HEARD == 0 {
             return Some(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
                 command.name
@@ -441,6 +454,9 @@ impl Dispatcher {
             if command.name != "quit" && command.name != "reset" {
                 line.out
                     .error("ERR Command not allowed inside a transaction");
+                if let Some(multi) = &mut line.session.multi {
+                    multi.refused = true;
+                }
                 return Ran::Done;
             }
         }
@@ -546,11 +562,9 @@ impl Dispatcher {
             let nothing = matches!(line.out.bytes.get(mark..mark + 2), Some(b"$-" | b"_\r"));
             line.tally.lookup(!nothing);
         }
-        if micros >= 1000 {
-            let info = &line.session.info;
-            self.host
-                .note_slow(took, command.name, args.len() - 1, info);
-        }
+        let info = &line.session.info;
+        self.host
+            .note_slow(took, command.name, args.len() - 1, info);
     }
 
     /// A client waits no longer: it is answered that nothing came, or that it was told so.
@@ -564,13 +578,14 @@ impl Dispatcher {
         line.session.info.blocked.store(false, Ordering::SeqCst);
         line.at += blocked.length;
         line.parser = Default::default();
-        match (error, blocked.array) {
-            (true, _) => line
+        let mark = line.out.bytes.len();
+        match error {
+            true => line
                 .out
                 .error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-            (false, true) => line.out.null_array(),
-            (false, false) => line.out.null(),
+            false => line.out.null_array(),
         }
+        line.answered(mark);
     }
 
     /// A client is gone: nobody waits for it, and it watches and hears nothing.

@@ -64,12 +64,31 @@ impl Dispatcher {
             }
             false => {
                 let name = crate::script::name(args.at(1));
-                let source: Arc<[u8]> = args.at(1).into();
-                // One that does not fit is not there by its name.
-                locked(&self.host.scripts).keep(name, source.clone(), false);
-                source
+                let kept = locked(&self.host.scripts).get(&name);
+                match kept {
+                    Some(source) => source,
+                    None => {
+                        script::check(args.at(1)).or_else(crate::stop::refuse)?;
+                        let source: Arc<[u8]> = args.at(1).into();
+                        // One that does not fit is not there by its name.
+                        locked(&self.host.scripts).keep(name, source.clone(), false);
+                        source
+                    }
+                }
             }
         };
+        let (promises, _) = script::promised(&source).or_else(crate::stop::refuse)?;
+        if promises.any && !promises.only_reads {
+            if !writes {
+                return crate::stop::refuse(
+                    "ERR Can not execute a script with write flag using *_ro command.",
+                );
+            }
+            if !promises.allows_full && self.host.store.full.load(Ordering::Relaxed) {
+                return crate::stop::refuse(super::FULL);
+            }
+        }
+        let writes = writes && !promises.only_reads;
         let names: Vec<&[u8]> = args.from(3).take(keys).collect();
         let arguments: Vec<&[u8]> = args.from(3 + keys).collect();
         self.scripted(line, work, writes, &mut |out, limit, call| {
@@ -182,7 +201,8 @@ impl Dispatcher {
                 .error("ERR Wrong number of args calling Redis command from script");
             return Ok(());
         }
-        if command.flags & table::W != 0 && !writes {
+        // What is published is told to others: nothing of it either.
+        if (command.flags & table::W != 0 || command.name == "publish") && !writes {
             line.out
                 .error("ERR Write commands are not allowed from read-only scripts.");
             return Ok(());
@@ -206,6 +226,9 @@ impl Dispatcher {
         match () {
             () if args.is(1, "LOAD") && args.len() == 3 => {
                 let name = crate::script::name(args.at(2));
+                if !locked(&self.host.scripts).has(&name) {
+                    script::check(args.at(2)).or_else(crate::stop::refuse)?;
+                }
                 if !locked(&self.host.scripts).keep(name.clone(), args.at(2).into(), true) {
                     return crate::stop::refuse(
                         "ERR the scripts that are loaded take too much memory: SCRIPT FLUSH forgets them",
@@ -222,6 +245,10 @@ impl Dispatcher {
                 }
             }
             () if args.is(1, "FLUSH") => {
+                if args.len() > 3 || args.len() == 3 && !args.is(2, "SYNC") && !args.is(2, "ASYNC")
+                {
+                    return crate::stop::refuse("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+                }
                 locked(&self.host.scripts).flush();
                 out.ok();
             }

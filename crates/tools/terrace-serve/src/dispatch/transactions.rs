@@ -130,6 +130,12 @@ impl Dispatcher {
             let args = Args::new(&queued.bytes, &queued.spans);
             // What it did before stays, whatever becomes of the next one.
             work.mark();
+            if work.keeps_too_much() {
+                line.out.error(
+                    "ERR the transaction changes and publishes more than fits the memory: divide it",
+                );
+                continue;
+            }
             if let Some(refusal) = self.refusal(line, command, &args) {
                 line.out.error(&refusal);
                 continue;

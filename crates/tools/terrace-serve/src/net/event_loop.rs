@@ -334,10 +334,6 @@ impl EventLoop {
         if line.blocked.is_none() {
             return;
         }
-        if peer.is_gone() && !planted(Fault::PopLost) {
-            self.close(id);
-            return;
-        }
         self.go_on(id, true);
     }
 
@@ -494,6 +490,7 @@ impl EventLoop {
             let Some(line) = &mut peer.line else {
                 return;
             };
+            woken |= std::mem::take(&mut peer.woken);
             if line.session.info.killed.load(Ordering::Relaxed) {
                 return self.close(id);
             }
@@ -502,6 +499,7 @@ impl EventLoop {
                 if line.held.is_some_and(|number| host.syncs.is_done(number)) {
                     line.held = None;
                 } else {
+                    peer.woken = woken;
                     return;
                 }
             }
@@ -515,20 +513,23 @@ impl EventLoop {
             let Some(peer) = self.peers.get_mut(&id) else {
                 return;
             };
-            if peer.writes {
-                // It has to read first. Its end is seen when it can be written to, or not.
+            if peer.writes && !(blocked && woken) {
+                // It has to read first, but for what others wait behind. Its end is seen when it can be written to.
+                peer.woken = woken;
                 return;
             }
             let closing = peer.line.as_ref().is_some_and(|line| line.session.closing);
             if closing {
                 return self.close(id);
             }
-            if blocked && !woken {
+            if blocked {
                 // Only whether it is gone is of interest; what it says meanwhile is read later.
-                if peer.readable && peer.is_gone() && !planted(Fault::PopLost) {
+                if (woken || peer.readable) && peer.is_gone() && !planted(Fault::PopLost) {
                     return self.close(id);
                 }
-                return;
+                if !woken {
+                    return;
+                }
             }
             woken = false;
             let Some(line) = &mut peer.line else {
@@ -544,7 +545,7 @@ impl EventLoop {
             };
             note(&mut self.deadlines, &mut peer.until, id, line);
             if has_input && begun.elapsed() > TOO_LONG {
-                self.hurries_until = Some(begun + HURRY);
+                self.hurries_until = Some(Instant::now() + HURRY);
             }
             match outcome {
                 Outcome::Idle => {
@@ -625,6 +626,11 @@ impl EventLoop {
                     if line.out.bytes.is_empty() {
                         return;
                     }
+                }
+                Outcome::Full if line.blocked.is_some() => {
+                    // It was not looked at for what is unread.
+                    peer.woken = true;
+                    return;
                 }
                 Outcome::Full | Outcome::Held | Outcome::Close => {}
             }

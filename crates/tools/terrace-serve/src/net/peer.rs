@@ -25,7 +25,7 @@ pub struct Peer {
     pub ended: bool,
     /// What was published for it while the pool had its line.
     pub said: Vec<u8>,
-    /// Whether it was woken while the pool had its line.
+    /// Whether it was woken while the pool had its line, or while its answers could not go.
     pub woken: bool,
     /// Bytes of its buffers that are counted.
     pub counted: usize,

@@ -20,6 +20,12 @@ const LARGE: usize = 1 << 20;
 /// What is as short as this is always written: a number, or that all is well.
 const SHORT: usize = 64;
 
+/// A text without line ends, as it goes within one line.
+fn clean(text: &str) -> Vec<u8> {
+    let clean = text.bytes().map(|b| if b < b' ' { b' ' } else { b });
+    clean.collect()
+}
+
 impl Reply {
     /// Nothing yet, in this version of the protocol.
     pub fn new(third: bool) -> Reply {
@@ -80,18 +86,17 @@ impl Reply {
         self.raw(b"+OK\r\n");
     }
 
-    /// A short text without line ends.
+    /// A short text; line ends in it become spaces.
     pub fn simple(&mut self, text: &str) {
         self.bytes.push(b'+');
-        self.raw(text.as_bytes());
+        self.raw(&clean(text));
         self.raw(b"\r\n");
     }
 
     /// An error; line ends in it become spaces.
     pub fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
-        let clean = text.bytes().map(|b| if b < b' ' { b' ' } else { b });
-        self.bytes.extend(clean);
+        self.bytes.extend(clean(text));
         self.bytes.extend_from_slice(b"\r\n");
     }
 
@@ -179,14 +184,37 @@ impl Reply {
 
     /// A text that is shown as it is.
     pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_as(b"txt", text.as_bytes());
+    }
+
+    /// A text that is shown as it is, in a format that three letters name.
+    pub fn verbatim_as(&mut self, format: &[u8], text: &[u8]) {
         match self.third {
             true => {
+                let mut letters = [b' '; 3];
+                letters
+                    .iter_mut()
+                    .zip(format)
+                    .for_each(|(to, from)| *to = *from);
                 self.head(b'=', text.len() as i64 + 4);
-                self.raw(b"txt:");
-                self.raw(text.as_bytes());
+                self.raw(&letters);
+                self.raw(b":");
+                self.raw(text);
                 self.raw(b"\r\n");
             }
             false => self.bulk(text),
+        }
+    }
+
+    /// A whole number of any length; line ends in it become spaces.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.third {
+            true => {
+                self.bytes.push(b'(');
+                self.raw(&clean(digits));
+                self.raw(b"\r\n");
+            }
+            false => self.bulk(clean(digits)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A disk whose syncs wait while a gate is closed.
+//! A disk whose syncs wait while a gate is closed, and whose writes fail after some more.
 
 use std::io;
 use std::path::Path;
@@ -11,6 +11,8 @@ use terrace::{DirectIo, Disk, DiskFile, FileDisk};
 pub struct Gate {
     closed: Mutex<bool>,
     changed: Condvar,
+    /// Writes that go before all of them fail.
+    left: Mutex<Option<u64>>,
 }
 
 impl Gate {
@@ -21,6 +23,23 @@ impl Gate {
     pub fn open(&self) {
         *self.closed.lock().unwrap() = false;
         self.changed.notify_all();
+    }
+
+    /// So many writes go from now on.
+    #[allow(dead_code)] // Each binary of tests uses its own part of this.
+    pub fn fail_after(&self, writes: u64) {
+        *self.left.lock().unwrap() = Some(writes);
+    }
+
+    fn write(&self) -> io::Result<()> {
+        match &mut *self.left.lock().unwrap() {
+            Some(0) => Err(io::Error::other("the disk is broken")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     fn pass(&self) {
@@ -97,6 +116,7 @@ impl DiskFile for SlowFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.gate.write()?;
         self.file.write_at(buf, offset)
     }
 

@@ -118,7 +118,7 @@ impl Client {
             "+" => Value::Simple(rest.to_owned()),
             "-" => Value::Error(rest.to_owned()),
             ":" => Value::Integer(length.unwrap()),
-            "," => Value::Double(rest.to_owned()),
+            "," | "(" => Value::Double(rest.to_owned()),
             "#" => Value::Boolean(rest == "t"),
             "_" => Value::Null,
             "$" | "=" => match length.unwrap() {

@@ -183,6 +183,123 @@ fn a_transaction_without_end_is_discarded() {
 }
 
 #[test]
+fn a_transaction_that_changes_more_than_fits_the_memory_is_told_to_be_divided() {
+    let served = Served::new();
+    let mut client = served.client();
+    client.say("MULTI");
+    for i in 0..6 {
+        // An eighth of the memory is 8 MiB.
+        client.say(&format!("SETRANGE k{i} 3000000 x"));
+    }
+    let answers = client.say("EXEC");
+    let answers = answers.items();
+    assert_eq!(answers[0], Value::Integer(3_000_001));
+    assert!(answers[5].text().contains("divide it"), "{answers:?}");
+    assert_eq!(client.say("STRLEN k0"), Value::Integer(3_000_001));
+    assert_eq!(client.say("EXISTS k5"), Value::Integer(0));
+    // One by one, and in a pipeline, they may be as many as there is room for.
+    let all: Vec<u8> = (0..30)
+        .flat_map(|i| encoded(&[b"SETRANGE", format!("p{i}").as_bytes(), b"1500000", b"x"]))
+        .collect();
+    client.socket.write_all(&all).unwrap();
+    for _ in 0..30 {
+        assert_eq!(client.read(), Value::Integer(1_500_001));
+    }
+    // Sources of which many are the same are put together one after the other.
+    let keys = vec![b"k0".as_slice(); 100];
+    let words = [&[b"BITOP".as_slice(), b"OR", b"to"], keys.as_slice()].concat();
+    assert_eq!(client.ask(&words), Value::Integer(3_000_001));
+}
+
+#[test]
+fn what_a_command_gathers_is_bounded() {
+    let served = Served::with(ServeOptions {
+        max_buffers: 1 << 20,
+        ..options()
+    });
+    let mut client = served.client();
+    // 20 MB in each: more than an answer takes, and than is gathered to be stored.
+    for part in 0..20 {
+        let member = |i: usize| format!("{part:02}{i:04}{}", "x".repeat(1000));
+        let members: Vec<String> = (0..1000).map(member).collect();
+        let words = |first: &[&'static str], score: &[&'static str]| {
+            let mut all: Vec<String> = first.iter().map(|word| (*word).to_owned()).collect();
+            for member in &members {
+                all.extend(score.iter().map(|word| (*word).to_owned()));
+                all.push(member.clone());
+            }
+            all
+        };
+        for command in [
+            words(&["SADD", "s"], &[]),
+            words(&["ZADD", "z"], &["1"]),
+            words(&["RPUSH", "l"], &[]),
+        ] {
+            for some in command[2..].chunks(200) {
+                let all = [&command[..2], some].concat();
+                let all: Vec<&[u8]> = all.iter().map(String::as_bytes).collect();
+                assert!(matches!(client.ask(&all), Value::Integer(_)));
+            }
+        }
+    }
+    client.say("RPUSH l last");
+    client.say("LPUSH l first");
+    for (command, wanted) in [
+        ("SINTERCARD 2 s s", 20_000),
+        ("SINTERCARD 2 s s LIMIT 7", 7),
+        ("ZINTERCARD 2 z s", 20_000),
+        ("ZINTERCARD 2 z s LIMIT 7", 7),
+        ("LPOS l first", 0),
+        ("LPOS l last RANK -1", 20_001),
+        ("LINSERT l AFTER first second", 20_003),
+        ("LINSERT l BEFORE last x", 20_004),
+        ("LREM l 0 second", 1),
+        ("LREM l -1 x", 1),
+        ("LREM l 0 last", 1),
+        ("LREM l 0 first", 1),
+        ("LLEN l", 20_000),
+    ] {
+        assert_eq!(client.say(command), Value::Integer(wanted), "{command}");
+    }
+    for command in [
+        "SORT s ALPHA LIMIT 0 1",
+        "SORT s ALPHA STORE t",
+        "SUNIONSTORE t s none",
+        "ZUNIONSTORE t 2 z none",
+        "ZUNION 2 z none",
+    ] {
+        let refused = client.say(command).text();
+        assert!(
+            refused.starts_with("ERR the answer is too"),
+            "{command}: {refused:.80}"
+        );
+    }
+}
+
+#[test]
+fn what_is_slow_is_what_the_setting_says() {
+    let served = Served::new();
+    let mut client = served.client();
+    client.say("CONFIG SET slowlog-log-slower-than 0");
+    client.say("SET k v");
+    let noted = client.say("SLOWLOG GET 10");
+    let noted = noted.items().iter().map(|one| format!("{one:?}"));
+    assert!(
+        noted.clone().any(|one| one.contains("Bulk")),
+        "{:?}",
+        noted.collect::<Vec<_>>()
+    );
+    let listed = client.say("CLIENT LIST").text();
+    assert!(listed.contains(" cmd=client "), "{listed}");
+    let mut waits = served.client();
+    waits.send(&[b"BLPOP", b"none", b"0"]);
+    let begun = Instant::now();
+    while !client.say("CLIENT LIST").text().contains(" cmd=blpop ") {
+        assert!(begun.elapsed() < LONG, "it is not shown");
+    }
+}
+
+#[test]
 fn too_many_clients_are_told() {
     let served = Served::with(ServeOptions {
         max_clients: 2,

@@ -92,6 +92,54 @@ const SCRIPTS: &[(&str, &[&str])] = &[
     ("this is no script", &["0"]),
     ("return 1", &["-1"]),
     ("return 1", &["5", "a"]),
+    (r"return redis.status_reply('a\r\n:1')", &["0"]),
+    (r"return {ok = 'a\r\n:1'}", &["0"]),
+    ("return redis.status_reply(1)", &["0"]),
+    ("return redis.error_reply('oops').err", &["0"]),
+    ("return redis.error_reply('-oops').err", &["0"]),
+    (r"return redis.error_reply('-MYERR oh\r\n').err", &["0"]),
+    ("return redis.error_reply('MYERR oh').err", &["0"]),
+    ("return redis.error_reply(1).err", &["0"]),
+    ("return redis.error_reply('-MYERR oh')", &["0"]),
+    ("return {err = '-MYERR oh'}", &["0"]),
+    ("return {double = 3.14}", &["0"]),
+    ("return {double = 3}", &["0"]),
+    ("return {double = 'x'}", &["0"]),
+    ("return {map = {a = 1}}", &["0"]),
+    ("return {map = {a = {double = 0.5}}}", &["0"]),
+    ("return {set = {a = true}}", &["0"]),
+    (r"return {big_number = '12\r\n3'}", &["0"]),
+    (
+        "return {verbatim_string = {string = 'abc', format = 'txt'}}",
+        &["0"],
+    ),
+    ("return {verbatim_string = {string = 'abc'}}", &["0"]),
+    ("redis.setresp(2) return 1", &["0"]),
+    ("redis.setresp(5)", &["0"]),
+    (
+        "return {redis.REPL_ALL, redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REDIS_VERSION_NUM, redis.REDIS_VERSION}",
+        &["0"],
+    ),
+    ("return redis.acl_check_cmd('get', 'a')", &["0"]),
+    ("return redis.acl_check_cmd('nosuch')", &["0"]),
+    ("#!lua flags=no-writes\nreturn 1", &["0"]),
+    (
+        "#!lua flags=no-writes,allow-oom,allow-stale \nreturn 1",
+        &["0"],
+    ),
+    ("#!lua\nreturn redis.call('SET', 'shebang', 1)", &["0"]),
+    (
+        "#!lua flags=no-writes\nreturn redis.call('SET', 'shebang', 2)",
+        &["0"],
+    ),
+    ("#!lua flags=foo\nreturn 1", &["0"]),
+    ("#!lua name=foo\nreturn 1", &["0"]),
+    ("#!js\nreturn 1", &["0"]),
+    ("#!lua", &["0"]),
+    ("return redis.call('GET', 'shebang')", &["0"]),
+    ("return redis.call('CLIENT', 'ID')", &["0"]),
+    ("return redis.call('CONFIG', 'GET', 'timeout')", &["0"]),
+    ("return redis.call('ACL', 'WHOAMI')", &["0"]),
     // The release of a lock.
     (
         "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
@@ -125,7 +173,14 @@ fn scripts_are_answered_as_by_redis() {
     };
     let served = Served::new();
     let mut clients = [Client::new(redis.address), served.client()];
-    for (script, arguments) in SCRIPTS {
+    let twice = SCRIPTS.iter().map(|one| ("2", one));
+    for (protocol, (script, arguments)) in twice.chain(SCRIPTS.iter().map(|one| ("3", one))) {
+        if *script == SCRIPTS[0].0 {
+            for client in &mut clients {
+                client.say("FLUSHALL");
+                client.ask(&[b"HELLO", protocol.as_bytes()]);
+            }
+        }
         let answers = clients.each_mut().map(|client| {
             let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes()];
             words.extend(arguments.iter().map(|a| a.as_bytes()));
@@ -134,8 +189,55 @@ fn scripts_are_answered_as_by_redis() {
                 other => other,
             }
         });
-        assert_eq!(answers[0], answers[1], "{script} {arguments:?}");
+        assert_eq!(answers[0], answers[1], "{script} {arguments:?}, {protocol}");
     }
+    // Which of them are for scripts at all.
+    for command in terrace_serve::COMMANDS {
+        let words: [&[u8]; 3] = [b"COMMAND", b"INFO", command.name.as_bytes()];
+        let flags = clients
+            .each_mut()
+            .map(|client| match client.ask(&words).items() {
+                [Value::Array(parts)] => {
+                    Some(parts[2].items().contains(&Value::Simple("noscript".into())))
+                }
+                _ => None,
+            });
+        if let [Some(theirs), Some(ours)] = flags {
+            assert!(ours || !theirs, "{} is not for scripts", command.name);
+        }
+    }
+}
+
+#[test]
+fn a_script_that_only_reads_tells_nobody_anything() {
+    let served = Served::new();
+    let mut client = served.client();
+    for script in ["return redis.call('PUBLISH', 'a', 'b')", "#!lua\nreturn 1"] {
+        let refused = client.ask(&[b"EVAL_RO", script.as_bytes(), b"0"]);
+        assert!(matches!(refused, Value::Error(_)), "{script}: {refused:?}");
+    }
+    let reads = b"#!lua flags=no-writes\nreturn 1";
+    assert_eq!(client.ask(&[b"EVAL_RO", reads, b"0"]), Value::Integer(1));
+    // What cannot be compiled is not kept, whichever way it came.
+    client.say("EVAL nonsense 0");
+    let name = client.ask(&[b"SCRIPT", b"LOAD", b"return 1"]).text();
+    assert_eq!(name.len(), 40);
+    let nonsense = "cb1dc474e185777dad218b7d60f2781723d8190b";
+    let known = client.say(&format!("SCRIPT EXISTS {name} {nonsense}"));
+    assert_eq!(known.items(), [Value::Integer(1), Value::Integer(0)]);
+    // Who listens runs scripts and transactions all the same.
+    client.say("SET k v");
+    client.say("MULTI");
+    client.say("SUBSCRIBE c");
+    client.say("GET k");
+    client.send(&[b"EXEC"]);
+    let answers = client.read();
+    assert_eq!(answers.items()[1].text(), "v");
+    let mut client = served.client();
+    client.say("HELLO 3");
+    client.say("SUBSCRIBE c");
+    let reads = b"return redis.call('GET', 'k')";
+    assert_eq!(client.ask(&[b"EVAL", reads, b"0"]).text(), "v");
 }
 
 #[test]

@@ -170,6 +170,216 @@ fn waiting_ends_by_time_by_others_and_by_going() {
 }
 
 #[test]
+fn who_is_woken_while_its_answers_cannot_go_is_served_behind_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, gate) = slow_syncs::disk(dir.path());
+    let db = Database::open_on(disk, Options::new().memory(64 << 20)).unwrap();
+    let options = terrace_serve::ServeOptions {
+        loops: 1,
+        ..options()
+    };
+    let server = Server::start(db, options).unwrap();
+    let address = server.addresses()[0];
+    let (mut waits, mut other) = (Client::new(address), Client::new(address));
+    other.say("CONFIG SET appendfsync always");
+    // Its first answer waits for a sync while it is woken.
+    gate.close();
+    let both = [
+        encoded(&[b"SET", b"a", b"1"]),
+        encoded(&[b"BLPOP", b"q", b"0"]),
+    ]
+    .concat();
+    std::io::Write::write_all(&mut waits.socket, &both).unwrap();
+    wait_until_blocked(&mut other, 1);
+    other.send(&[b"RPUSH", b"q", b"x"]);
+    // The loop has seen to both when it answers this.
+    let mut third = Client::new(address);
+    let begun = Instant::now();
+    while third.say("EXISTS q") == Value::Integer(0) {
+        assert!(begun.elapsed() < LONG, "nothing is pushed");
+    }
+    assert_eq!(third.say("PING").text(), "PONG");
+    gate.open();
+    assert_eq!(waits.read().text(), "OK");
+    assert_eq!(waits.read().items()[1].text(), "x");
+    assert_eq!(other.read(), Value::Integer(1));
+    // It is woken while its socket takes no more: so much is unread that only a part of the last answers has gone.
+    other.say("CONFIG SET appendfsync no");
+    other.ask(&[b"SET", b"long", &vec![b'x'; 100_000]]);
+    for many in 20..200 {
+        let mut deaf = Client::new(address);
+        let mut all = encoded(&[b"GET", b"long"]).repeat(many);
+        all.extend(encoded(&[b"BLPOP", b"q", b"0"]));
+        std::io::Write::write_all(&mut deaf.socket, &all).unwrap();
+        let begun = Instant::now();
+        let is_blocked = |client: &mut Client| {
+            let clients = client.say("INFO clients").text();
+            clients.contains("blocked_clients:1\r")
+        };
+        let mut waits = is_blocked(&mut other);
+        while !waits && begun.elapsed() < Duration::from_secs(1) {
+            waits = is_blocked(&mut other);
+        }
+        // Who comes behind it does not wait for it to read.
+        let both = [encoded(&[b"RPUSH", b"q", b"y", b"z"]), encoded(&[b"LPOP", b"q"])].concat();
+        std::io::Write::write_all(&mut other.socket, &both).unwrap();
+        assert_eq!(other.read(), Value::Integer(2), "{many}");
+        let first = other.read().text();
+        for _ in 0..many {
+            assert_eq!(deaf.read().text().len(), 100_000);
+        }
+        let second = deaf.read().items()[1].text();
+        // From here on it did not even begin to wait.
+        if !waits {
+            break;
+        }
+        assert_eq!((&*first, &*second), ("z", "y"), "{many}");
+    }
+    // Nobody is kept from what comes next.
+    other.say("RPUSH q z");
+    assert_eq!(other.say("BLPOP q 0").items()[1].text(), "z");
+}
+
+#[test]
+fn flushes_and_swaps_wait_for_the_sync_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, gate) = slow_syncs::disk(dir.path());
+    let db = Database::open_on(disk, Options::new().memory(64 << 20)).unwrap();
+    let server = Server::start(db, options()).unwrap();
+    let (mut one, mut other) = (
+        Client::new(server.addresses()[0]),
+        Client::new(server.addresses()[0]),
+    );
+    for command in ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1"] {
+        other.say("CONFIG SET appendfsync no");
+        other.say("SET k v");
+        other.say("CONFIG SET appendfsync always");
+        gate.close();
+        one.send(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        let begun = Instant::now();
+        while other.say("GET k") != Value::Null {
+            assert!(begun.elapsed() < LONG, "{command} is not done");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        one.socket.set_nonblocking(true).unwrap();
+        let early = one.socket.peek(&mut [0]).is_ok();
+        one.socket.set_nonblocking(false).unwrap();
+        gate.open();
+        assert_eq!(one.read().text(), "OK");
+        assert!(!early, "{command} was answered before the sync");
+    }
+}
+
+#[test]
+fn what_was_waited_for_is_not_taken_by_who_does_not_wait() {
+    let served = Served::new();
+    let mut other = served.client();
+    for (waits, gives, takes) in [
+        ("BLPOP q 0", "RPUSH q 1", "LPOP q"),
+        ("BRPOP q 0", "RPUSH q 1", "RPOP q"),
+        ("BLMPOP 0 1 q LEFT", "RPUSH q 1", "LMPOP 1 q LEFT"),
+        ("BLMOVE q r LEFT LEFT 0", "RPUSH q 1", "RPOPLPUSH q s"),
+        ("BZPOPMIN z 0", "ZADD z 1 m", "ZPOPMIN z"),
+        ("BZPOPMIN z 0", "ZADD z 1 m", "ZMPOP 1 z MIN"),
+    ] {
+        for _ in 0..5 {
+            let mut waiting = served.client();
+            let words = |text: &'static str| text.split(' ').map(str::as_bytes).collect::<Vec<_>>();
+            waiting.send(&words(waits));
+            wait_until_blocked(&mut other, 1);
+            let both = [encoded(&words(gives)), encoded(&words(takes))].concat();
+            std::io::Write::write_all(&mut other.socket, &both).unwrap();
+            assert_eq!(other.read(), Value::Integer(1), "{gives}");
+            let taken = other.read();
+            let nothing = taken == Value::Null || taken == Value::Array(Vec::new());
+            assert!(nothing, "{takes}: {taken:?}");
+            assert_ne!(waiting.read(), Value::Null, "{waits}");
+            wait_until_blocked(&mut other, 0);
+        }
+    }
+    // Within a transaction it takes what it has put there itself.
+    let mut waiting = served.client();
+    waiting.send(&[b"BLPOP", b"q", b"0"]);
+    wait_until_blocked(&mut other, 1);
+    other.say("MULTI");
+    other.say("RPUSH q 1 2");
+    other.say("LPOP q");
+    assert_eq!(other.say("EXEC").items()[1].text(), "1");
+    assert_eq!(waiting.read().items()[1].text(), "2");
+}
+
+#[test]
+fn who_wants_no_answers_has_none_of_what_it_waited_for() {
+    let served = Served::new();
+    for (before, behind) in [
+        ("CLIENT REPLY SKIP", ""),
+        ("CLIENT REPLY OFF", "CLIENT REPLY ON"),
+        (
+            "CLIENT REPLY OFF|CLIENT REPLY SKIP|ECHO a",
+            "CLIENT REPLY ON",
+        ),
+    ] {
+        let mut client = served.client();
+        let text = format!("{before}|BLPOP none 0.02|{behind}|PING");
+        let bytes = text
+            .split('|')
+            .filter(|one| !one.is_empty())
+            .map(|one| encoded(&one.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+        let bytes: Vec<u8> = bytes.flatten().collect();
+        std::io::Write::write_all(&mut client.socket, &bytes).unwrap();
+        if !behind.is_empty() {
+            assert_eq!(client.read().text(), "OK", "{before}");
+        }
+        assert_eq!(client.read().text(), "PONG", "{before}");
+    }
+}
+
+#[test]
+fn events_come_in_their_order_and_have_their_names() {
+    let Some(redis) = crate::oracle::Redis::start() else {
+        return;
+    };
+    let served = Served::new();
+    let heard = [redis.address, served.address].map(|address| {
+        let (mut listener, mut client) = (Client::new(address), Client::new(address));
+        client.say("CONFIG SET notify-keyspace-events EA");
+        listener.say("PSUBSCRIBE __keyevent@0__:*");
+        for command in [
+            "RPUSH l a",
+            "LMOVE l m LEFT RIGHT",
+            "RPOPLPUSH m m",
+            "SADD s a",
+            "SMOVE s t a",
+            "GEOADD g 1 1 a",
+            "GEORADIUS g 1 1 9 km STORE h",
+            "GEOSEARCHSTORE i g FROMLONLAT 1 1 BYRADIUS 9 km",
+            "XADD x 1-1 a b",
+            "XADD x 2-1 a b",
+            "XGROUP CREATE x g 0",
+            "XREADGROUP GROUP g c COUNT 1 STREAMS x >",
+            "XREADGROUP GROUP g c COUNT 1 STREAMS x >",
+            "XCLAIM x g d 0 1-1",
+            "XAUTOCLAIM x g e 0 0",
+            "SET end 1",
+        ] {
+            client.say(command);
+        }
+        let mut all = Vec::new();
+        loop {
+            let one: Vec<String> = listener.read().items()[2..]
+                .iter()
+                .map(Value::text)
+                .collect();
+            if one[1] == "end" {
+                return all;
+            }
+            all.push(one.join(" "));
+        }
+    });
+    assert_eq!(heard[0], heard[1]);
+}
+
+#[test]
 fn channels_and_events_are_heard() {
     let served = Served::new();
     let (mut listener, mut speaker) = (served.client(), served.client());

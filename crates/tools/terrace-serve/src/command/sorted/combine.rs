@@ -6,9 +6,13 @@ use std::ops::ControlFlow;
 use super::find::{store_members, write_members};
 use super::range::Members;
 use crate::command::call::Call;
-use crate::stop::{Run, SYNTAX, WRONG_TYPE, refuse};
-use crate::store::codec::{Kind, field_in, fields, score_of};
+use crate::command::hashes::field_key;
+use crate::stop::{Run, SYNTAX, TOO_LARGE, WRONG_TYPE, refuse};
+use crate::store::codec::{Head, Kind, field_in, fields, score_of};
 use crate::text::parse_f64;
+
+/// Bytes that a member takes beside its own.
+const BESIDE: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -92,8 +96,8 @@ fn asked(c: &Call, at: usize, operation: Operation, stores: bool, name: &str) ->
     Ok(asked)
 }
 
-fn combined(c: &mut Call, asked: &Asked, operation: Operation) -> Run<Members> {
-    let mut sum: BTreeMap<Vec<u8>, (f64, usize)> = BTreeMap::new();
+/// The heads of the sets, which may be gone through here.
+fn heads(c: &mut Call, asked: &Asked) -> Run<Vec<Option<Head>>> {
     let mut heads = Vec::new();
     for key in &asked.keys {
         let head = c.work.head(key)?;
@@ -102,6 +106,15 @@ fn combined(c: &mut Call, asked: &Asked, operation: Operation) -> Run<Members> {
         }
         heads.push(head);
     }
+    let many = heads.iter().flatten().map(|head| head.count).sum();
+    c.work.may_go_through(many)?;
+    Ok(heads)
+}
+
+fn combined(c: &mut Call, asked: &Asked, operation: Operation, bound: usize) -> Run<Members> {
+    let mut sum: BTreeMap<Vec<u8>, (f64, usize)> = BTreeMap::new();
+    let heads = heads(c, asked)?;
+    let mut bytes = 0;
     for (nth, (head, weight)) in heads.iter().zip(&asked.weights).enumerate() {
         let Some(head) = head else {
             continue;
@@ -113,23 +126,29 @@ fn combined(c: &mut Call, asked: &Asked, operation: Operation) -> Run<Members> {
             } else {
                 score_of(value)
             };
-            let own = match own * weight {
-                score if score.is_nan() => 0.0,
-                score => score,
-            };
+            let mut own = own * weight;
+            // As Redis, what an intersection finds in other sets than the first one is compared as it is.
+            if own.is_nan() && (nth == 0 || operation != Operation::Inter) {
+                own = 0.0;
+            }
             let member = field_in(key);
             match (operation, sum.get_mut(member)) {
                 (Operation::Diff, Some(_)) if nth > 0 => _ = sum.remove(member),
                 (Operation::Diff, None) if nth > 0 => {}
                 (_, None) if nth == 0 || operation == Operation::Union => {
+                    bytes += member.len() + BESIDE;
+                    if bytes > bound {
+                        return ControlFlow::Break(());
+                    }
                     sum.insert(member.to_vec(), (own, 1));
                 }
                 (_, Some((score, times))) => {
                     *times += 1;
                     *score = match asked.aggregate {
                         Aggregate::Sum => *score + own,
-                        Aggregate::Min => score.min(own),
-                        Aggregate::Max => score.max(own),
+                        Aggregate::Min if own < *score => own,
+                        Aggregate::Max if own > *score => own,
+                        _ => *score,
                     };
                     if score.is_nan() {
                         *score = 0.0;
@@ -139,6 +158,9 @@ fn combined(c: &mut Call, asked: &Asked, operation: Operation) -> Run<Members> {
             }
             ControlFlow::Continue(())
         })?;
+        if bytes > bound {
+            return refuse(TOO_LARGE);
+        }
     }
     let all = asked.keys.len();
     let is_in = |times: usize| operation != Operation::Inter || times == all;
@@ -150,14 +172,14 @@ fn combined(c: &mut Call, asked: &Asked, operation: Operation) -> Run<Members> {
 
 fn answer(c: &mut Call, operation: Operation, name: &str) -> Run {
     let asked = asked(c, 1, operation, false, name)?;
-    let found = combined(c, &asked, operation)?;
+    let found = combined(c, &asked, operation, c.work.most)?;
     write_members(c.out, &found, asked.with_scores);
     Ok(())
 }
 
 fn store(c: &mut Call, operation: Operation, name: &'static str) -> Run {
     let asked = asked(c, 2, operation, true, name)?;
-    let found = combined(c, &asked, operation)?;
+    let found = combined(c, &asked, operation, c.work.most_stored())?;
     store_members(c, c.args.at(1), &found, name)
 }
 
@@ -194,7 +216,36 @@ pub fn zdiffstore(c: &mut Call) -> Run {
 /// `ZINTERCARD`.
 pub fn zintercard(c: &mut Call) -> Run {
     let asked = asked(c, 1, Operation::Inter, false, "zintercard")?;
-    let found = combined(c, &asked, Operation::Inter)?;
-    c.out.count(found.len().min(asked.limit));
+    let heads = heads(c, &asked)?;
+    let Some(mut heads) = heads.into_iter().collect::<Option<Vec<Head>>>() else {
+        c.out.count(0);
+        return Ok(());
+    };
+    heads.sort_by_key(|head| head.count);
+    let (mut found, mut failed) = (0, None);
+    let (smallest, others) = (heads[0], &heads[1..]);
+    let (low, high) = fields(smallest.number, 0);
+    c.work.each(&low, &high, false, &mut |key, _| {
+        let member = field_in(key);
+        for other in others {
+            match c.work.has_element(&field_key(c.work, other, member)) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Continue(()),
+                Err(stop) => {
+                    failed = Some(stop);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        found += 1;
+        match found < asked.limit {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
+    if let Some(stop) = failed {
+        return Err(stop);
+    }
+    c.out.count(found);
     Ok(())
 }

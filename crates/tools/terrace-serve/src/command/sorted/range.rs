@@ -6,7 +6,7 @@ use crate::command::args::{Args, part};
 use crate::stop::{NOT_INTEGER, Run, Stop, TOO_LARGE, refuse};
 use crate::store::codec::{Head, score_in, score_key, scores};
 use crate::store::work::Work;
-use crate::text::{parse_f64, parse_i64};
+use crate::text::{parse_f64_loosely, parse_i64};
 
 /// A part of a sorted set.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ fn score_bound(bytes: &[u8]) -> Run<(f64, bool)> {
         Some(rest) => (rest, true),
         None => (bytes, false),
     };
-    match parse_f64(bytes) {
+    match parse_f64_loosely(bytes) {
         Some(score) => Ok((score, open)),
         None => refuse("ERR min or max is not a float"),
     }

@@ -16,8 +16,14 @@ fn no_group<T>(group: &[u8], key: &[u8]) -> Run<T> {
     ))
 }
 
-fn unknown(c: &Call, command: &str) -> Run {
+fn unknown(c: &Call, command: &str, known: &[&str]) -> Run {
     let name = String::from_utf8_lossy(c.args.at(1));
+    if known.iter().any(|known| c.args.is(1, known)) {
+        let name = format!("{command}|{name}").to_ascii_lowercase();
+        return refuse(format!(
+            "ERR wrong number of arguments for '{name}' command"
+        ));
+    }
     refuse(format!(
         "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP."
     ))
@@ -36,7 +42,14 @@ pub fn xgroup(c: &mut Call) -> Run {
         _ => false,
     };
     if !fits {
-        return unknown(c, "XGROUP");
+        let known = [
+            "CREATE",
+            "SETID",
+            "DESTROY",
+            "CREATECONSUMER",
+            "DELCONSUMER",
+        ];
+        return unknown(c, "XGROUP", &known);
     }
     let (mut makes, mut read) = (false, None);
     if what == "CREATE" || what == "SETID" {
@@ -106,8 +119,7 @@ pub fn xgroup(c: &mut Call) -> Run {
             let consumer = consumer_key(&head, group, c.args.at(4));
             let new = c.work.element(&consumer)?.is_none();
             if new {
-                note_consumer(c.work, &head, group, c.args.at(4))?;
-                c.work.event(b't', "xgroup-createconsumer", key);
+                note_consumer(c.work, key, &head, group, c.args.at(4))?;
             }
             c.out.number(i64::from(new));
         }
@@ -135,7 +147,7 @@ pub fn xinfo(c: &mut Call) -> Run {
         _ => false,
     };
     if !fits {
-        return unknown(c, "XINFO");
+        return unknown(c, "XINFO", &["STREAM", "GROUPS", "CONSUMERS"]);
     }
     let key = c.args.at(2);
     let Some(head) = c.work.typed(key, Kind::Stream)? else {
@@ -184,14 +196,14 @@ pub fn xinfo(c: &mut Call) -> Run {
             c.out.array(groups.len());
             for (name, group) in groups {
                 let many = consumers(c.work, &head, &name)?.len();
-                let pending = Pending::all(c.work, &head, &name)?.len();
+                let pending = Pending::summary(c.work, &head, &name)?.count;
                 c.out.map(6);
                 c.out.bulk("name");
                 c.out.bulk(&name);
                 c.out.bulk("consumers");
                 c.out.count(many);
                 c.out.bulk("pending");
-                c.out.count(pending);
+                c.out.number(pending as i64);
                 c.out.bulk("last-delivered-id");
                 c.out.bulk(group.last.to_string());
                 c.out.bulk("entries-read");
@@ -211,16 +223,16 @@ pub fn xinfo(c: &mut Call) -> Run {
             if Group::load(c.work, &head, group)?.is_none() {
                 return no_group(group, key);
             }
-            let pending = Pending::all(c.work, &head, group)?;
+            let pending = Pending::summary(c.work, &head, group)?;
             let all = consumers(c.work, &head, group)?;
             c.out.array(all.len());
             for (name, seen) in all {
-                let own = pending.iter().filter(|p| p.consumer == name).count();
+                let own = pending.of.get(&name).copied().unwrap_or(0);
                 c.out.map(3);
                 c.out.bulk("name");
                 c.out.bulk(&name);
                 c.out.bulk("pending");
-                c.out.count(own);
+                c.out.number(own as i64);
                 c.out.bulk("idle");
                 c.out.number(c.work.now.saturating_sub(seen) as i64);
             }

@@ -1,6 +1,5 @@
 //! What consumers have and have not acknowledged.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::id::Id;
@@ -58,25 +57,21 @@ pub fn xpending(c: &mut Call) -> Run {
     let group = c.args.at(2);
     if c.args.len() == 3 {
         let head = group_of(c)?;
-        let all = Pending::all(c.work, &head, group)?;
+        let all = Pending::summary(c.work, &head, group)?;
         c.out.array(4);
-        c.out.count(all.len());
-        match (all.first(), all.last()) {
-            (Some(first), Some(last)) => {
-                c.out.bulk(first.id.to_string());
-                c.out.bulk(last.id.to_string());
-                let mut each: BTreeMap<&[u8], u64> = BTreeMap::new();
-                for pending in &all {
-                    *each.entry(&pending.consumer).or_default() += 1;
-                }
-                c.out.array(each.len());
-                for (name, many) in each {
+        c.out.number(all.count as i64);
+        match all.ends {
+            Some((first, last)) => {
+                c.out.bulk(first.to_string());
+                c.out.bulk(last.to_string());
+                c.out.array(all.of.len());
+                for (name, many) in all.of {
                     c.out.array(2);
                     c.out.bulk(name);
                     c.out.bulk(many.to_string());
                 }
             }
-            _ => {
+            None => {
                 c.out.null();
                 c.out.null();
                 c.out.null_array();
@@ -240,7 +235,7 @@ pub fn xclaim(c: &mut Call) -> Run {
                 id,
                 consumer: consumer.to_vec(),
                 since: c.work.now,
-                times: 0,
+                times: 1,
             },
             None => continue,
         };
@@ -248,7 +243,7 @@ pub fn xclaim(c: &mut Call) -> Run {
     }
     // Who is given nothing is not made.
     if !found.is_empty() {
-        note_consumer(c.work, &head, group, consumer)?;
+        note_consumer(c.work, c.args.at(1), &head, group, consumer)?;
     }
     write(c, &found, how.just_id);
     Ok(())
@@ -291,7 +286,7 @@ pub fn xautoclaim(c: &mut Call) -> Run {
     })?;
     let (mut found, mut gone) = (Vec::new(), Vec::new());
     for pending in seen {
-        if found.len() >= most {
+        if found.len() + gone.len() >= most {
             next = pending.id;
             break;
         }
@@ -305,7 +300,7 @@ pub fn xautoclaim(c: &mut Call) -> Run {
         }
     }
     if !found.is_empty() {
-        note_consumer(c.work, &head, group, consumer)?;
+        note_consumer(c.work, c.args.at(1), &head, group, consumer)?;
     }
     c.out.array(3);
     c.out.bulk(next.to_string());

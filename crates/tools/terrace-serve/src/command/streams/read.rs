@@ -203,7 +203,7 @@ pub fn xreadgroup(c: &mut Call) -> Run {
         if from != b">" {
             history = true;
             let from = Id::parse(from, 0)?.next().unwrap_or(Id::MAX);
-            note_consumer(c.work, &head, group_name, consumer)?;
+            note_consumer(c.work, key, &head, group_name, consumer)?;
             let mut own = Vec::new();
             Pending::each(c.work, &head, group_name, (from, Id::MAX), &mut |pending| {
                 if pending.consumer == *consumer {
@@ -236,7 +236,7 @@ pub fn xreadgroup(c: &mut Call) -> Run {
         if some.is_empty() {
             continue;
         }
-        note_consumer(c.work, &head, group_name, consumer)?;
+        note_consumer(c.work, key, &head, group_name, consumer)?;
         let (state, first) = (State::load(c.work, &head)?, first_id(c.work, &head)?);
         for (id, _) in &some {
             group.give(&head, &state, first, *id);
@@ -253,7 +253,6 @@ pub fn xreadgroup(c: &mut Call) -> Run {
                 pending.save(c.work, &head, group_name)?;
             }
         }
-        c.work.event(b't', "xreadgroup", key);
         let some = some.into_iter().map(|(id, fields)| (id, Some(fields)));
         found.push((key.clone(), some.collect()));
     }

@@ -2,6 +2,7 @@
 //! acknowledged.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use terrace::encode;
@@ -329,15 +330,30 @@ impl Pending {
         })
     }
 
-    /// All that a group has not acknowledged.
-    pub fn all(work: &Work, head: &Head, group: &[u8]) -> Run<Vec<Pending>> {
-        let mut all = Vec::new();
+    /// What a group has not acknowledged, all of it counted.
+    pub fn summary(work: &Work, head: &Head, group: &[u8]) -> Run<Summary> {
+        work.may_go_through(head.count)?;
+        let mut summary = Summary::default();
         Pending::each(work, head, group, (Id::MIN, Id::MAX), &mut |pending| {
-            all.push(pending);
+            let (_, last) = summary.ends.get_or_insert((pending.id, pending.id));
+            *last = pending.id;
+            summary.count += 1;
+            *summary.of.entry(pending.consumer).or_default() += 1;
             ControlFlow::Continue(())
         })?;
-        Ok(all)
+        Ok(summary)
     }
+}
+
+/// What a group has not acknowledged.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The first and the last entry of it.
+    pub ends: Option<(Id, Id)>,
+    /// How many there are.
+    pub count: u64,
+    /// How many each consumer has, of those that have any.
+    pub of: BTreeMap<Vec<u8>, u64>,
 }
 
 /// The key of a consumer, whose value is when it was last heard of.
@@ -345,12 +361,21 @@ pub fn consumer_key(head: &Head, group: &[u8], consumer: &[u8]) -> Vec<u8> {
     named(head, b'C', group, consumer)
 }
 
-/// Notes a consumer; whether it is new.
-pub fn note_consumer(work: &mut Work, head: &Head, group: &[u8], consumer: &[u8]) -> Run<bool> {
-    let key = consumer_key(head, group, consumer);
-    let new = work.element(&key)?.is_none();
+/// Notes a consumer of a group of the stream at a key; whether it is new, which is told.
+pub fn note_consumer(
+    work: &mut Work,
+    key: &[u8],
+    head: &Head,
+    group: &[u8],
+    consumer: &[u8],
+) -> Run<bool> {
+    let place = consumer_key(head, group, consumer);
+    let new = work.element(&place)?.is_none();
     let now = work.now.to_be_bytes();
-    work.put_element(key, &now)?;
+    work.put_element(place, &now)?;
+    if new {
+        work.event(b't', "xgroup-createconsumer", key);
+    }
     Ok(new)
 }
 

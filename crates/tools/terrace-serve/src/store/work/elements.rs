@@ -11,6 +11,8 @@ use crate::store::codec;
 
 /// Bytes of elements that are removed in one step, or one element: what removes them has to be in memory.
 const STEP_BYTES: usize = 256 << 10;
+/// Elements that are gone through on an event loop: more take long.
+const FEW: u64 = 10_000;
 /// Bytes that are kept for values that nobody keeps.
 const KEPT: usize = 64 << 10;
 
@@ -83,6 +85,17 @@ impl Work {
     /// Removes an element.
     pub fn delete_element(&mut self, key: Vec<u8>) {
         self.set_element(key, None);
+    }
+
+    /// That so many elements may be gone through here.
+    ///
+    /// # Errors
+    /// They are many, and others wait for this thread.
+    pub fn may_go_through(&self, many: u64) -> Run {
+        match self.waits || many <= FEW {
+            true => Ok(()),
+            false => Err(Stop::Miss),
+        }
     }
 
     /// Tells `f` the elements from `low` to below `high`, from the last one on if `reverse`, until it breaks.
@@ -201,6 +214,14 @@ impl Work {
     /// They take more than one command may gather.
     pub fn gathered(&self, low: &[u8], high: &[u8], reverse: bool, most: usize) -> Run<Elements> {
         self.bounded(low, high, reverse, (most, self.most))
+    }
+
+    /// The same, for what is written elsewhere.
+    ///
+    /// # Errors
+    /// They take more than one command may gather to store it.
+    pub fn gathered_to_store(&self, low: &[u8], high: &[u8]) -> Run<Elements> {
+        self.bounded(low, high, false, (usize::MAX, self.most_stored()))
     }
 
     fn bounded(

@@ -118,7 +118,8 @@ impl Work {
     fn set_head(&mut self, key: &[u8], value: Staged) {
         self.place(key);
         let place: Rc<[u8]> = self.place.as_slice().into();
-        self.kept += place.len() + value.as_ref().map_or(0, Vec::len);
+        let bytes = place.len() + value.as_ref().map_or(0, Vec::len);
+        (self.bytes, self.kept) = (self.bytes + bytes, self.kept + bytes);
         if self.fresh {
             self.heads.insert(place, value);
             return;

@@ -27,8 +27,8 @@ use crate::stop::{Run, Stop};
 const MANY: usize = 8192;
 /// The part of the memory at which it does so too: a batch has to fit.
 const PART: u64 = 32;
-/// The part of the memory that a script's changes, what they replaced and its messages may take.
-#[cfg(feature = "lua")]
+/// The part of the memory that the changes of a script or a transaction, what they replaced and its messages may take,
+/// and what a command gathers to store it.
 const PART_OF_SCRIPTS: u64 = 8;
 
 /// What happens to a key, as subscribers of keyspace events are told.
@@ -92,7 +92,7 @@ pub struct Work {
     generation: u64,
     heads: HashMap<Rc<[u8]>, Staged>,
     elements: BTreeMap<Vec<u8>, Staged>,
-    /// Bytes of elements that were changed, about.
+    /// Bytes of what was changed, about.
     bytes: usize,
     undo: Vec<Undo>,
     /// Where the undo of the last command begins; what is before it belongs to those before it.
@@ -101,7 +101,7 @@ pub struct Work {
     fresh: bool,
     /// Whether the undo of the commands before is kept.
     keeps_undo: bool,
-    /// Bytes that a script's commands have changed or published, about, however often the same.
+    /// Bytes that the commands of a script or a transaction have changed or published, about, however often the same.
     kept: usize,
     /// Whether a part of what such commands did is written, and cannot be taken back.
     undo_lost: bool,
@@ -372,8 +372,7 @@ impl Work {
         self.settle();
     }
 
-    /// Whether a script has changed and said so much that it has to end.
-    #[cfg(feature = "lua")]
+    /// Whether a script or a transaction has changed and said so much that it has to end.
     pub fn keeps_too_much(&self) -> bool {
         self.kept as u64 > self.store.memory / PART_OF_SCRIPTS
     }
@@ -381,6 +380,17 @@ impl Work {
     /// How many changes are to be written.
     pub fn changes(&self) -> usize {
         self.heads.len() + self.elements.len()
+    }
+
+    /// Bytes that one command may gather to store them, which are no answer.
+    pub fn most_stored(&self) -> usize {
+        let part = usize::try_from(self.store.memory / PART_OF_SCRIPTS).unwrap_or(usize::MAX);
+        self.most.max(part)
+    }
+
+    /// Whether what is to be written takes as much memory as one batch should.
+    pub fn is_large(&self) -> bool {
+        self.bytes as u64 >= self.store.memory / PART
     }
 
     /// Writes what the commands have changed, as one batch, and gives the locks back.
@@ -439,8 +449,7 @@ impl Work {
         self.let_go();
     }
 
-    /// Something was written beside the changes.
-    #[cfg(feature = "lua")]
+    /// Something was written beside the changes, or is about to be.
     pub fn note_written(&mut self) {
         self.wrote = true;
     }
@@ -496,7 +505,7 @@ impl Work {
     /// A long command writes down what it has done so far, where nothing is half done: its own keys stay
     /// locked. Within a transaction nothing is written before its end.
     pub fn relieve(&mut self) -> Run {
-        if self.changes() < MANY && (self.bytes as u64) < self.store.memory / PART {
+        if self.changes() < MANY && !self.is_large() {
             return Ok(());
         }
         if !self.waits {
