@@ -166,7 +166,8 @@ const PAIRS: Keys = Keys::Range(1, -1, 2);
 const BUT_LAST: Keys = Keys::Range(1, -2, 1);
 const WA: u32 = W | ADDS;
 const RR: u32 = R | RECORD;
-const LIST_EDIT: &str = "reads the list up to the element and rewrites its shorter side: slow in long lists";
+const LIST_EDIT: &str =
+    "reads the list up to the element and rewrites its shorter side: slow in long lists";
 const RANK: &str = "counts the members before it: slow in the middle of large sets";
 const ORDER: &str =
     "the order of what comes out is another one, as for any order that Redis leaves open";

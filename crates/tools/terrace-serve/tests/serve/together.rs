@@ -221,7 +221,11 @@ fn who_is_woken_while_its_answers_cannot_go_is_served_behind_them() {
             waits = is_blocked(&mut other);
         }
         // Who comes behind it does not wait for it to read.
-        let both = [encoded(&[b"RPUSH", b"q", b"y", b"z"]), encoded(&[b"LPOP", b"q"])].concat();
+        let both = [
+            encoded(&[b"RPUSH", b"q", b"y", b"z"]),
+            encoded(&[b"LPOP", b"q"]),
+        ]
+        .concat();
         std::io::Write::write_all(&mut other.socket, &both).unwrap();
         assert_eq!(other.read(), Value::Integer(2), "{many}");
         let first = other.read().text();
