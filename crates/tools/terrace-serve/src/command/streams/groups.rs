@@ -2,7 +2,7 @@
 
 use super::id::Id;
 use super::records::{
-    Group, Pending, State, consumer_key, consumers, entries, first_id, note_consumer, write_entry,
+    Group, Pending, State, consumer_key, consumers, count_consumers, entries, first_id, note_consumer, write_entry,
 };
 use crate::command::call::Call;
 use crate::stop::{NO_KEY, Run, SYNTAX, refuse};
@@ -195,13 +195,13 @@ pub fn xinfo(c: &mut Call) -> Run {
             let first = first_id(c.work, &head)?;
             c.out.array(groups.len());
             for (name, group) in groups {
-                let many = consumers(c.work, &head, &name)?.len();
+                let many = count_consumers(c.work, &head, &name)?;
                 let pending = Pending::summary(c.work, &head, &name)?.count;
                 c.out.map(6);
                 c.out.bulk("name");
                 c.out.bulk(&name);
                 c.out.bulk("consumers");
-                c.out.count(many);
+                c.out.number(many as i64);
                 c.out.bulk("pending");
                 c.out.number(pending as i64);
                 c.out.bulk("last-delivered-id");

@@ -7,8 +7,11 @@ use super::records::{
     Fields, Group, Pending, decode_fields, entry_key, note_consumer, write_entry,
 };
 use crate::command::call::Call;
-use crate::stop::{Run, SYNTAX, refuse};
+use crate::stop::{Run, SYNTAX, TOO_LARGE, refuse};
 use crate::store::codec::{Head, Kind};
+
+/// Bytes that an entry takes beside the name of who has it.
+const BESIDE: usize = 64;
 
 /// The stream and its group, or the error that there is none.
 fn group_of(c: &mut Call) -> Run<Head> {
@@ -95,18 +98,22 @@ pub fn xpending(c: &mut Call) -> Run {
     let consumer = (c.args.len() == i + 4).then(|| c.args.at(i + 3));
     let head = group_of(c)?;
     let now = c.work.now;
-    let mut found = Vec::new();
+    let (mut found, mut bytes, bound) = (Vec::new(), 0, c.work.most);
     if most > 0 {
         Pending::each(c.work, &head, group, range, &mut |pending| {
             let own = consumer.is_none_or(|name| name == pending.consumer);
             if own && now.saturating_sub(pending.since) >= idle {
+                bytes += pending.consumer.len() + BESIDE;
                 found.push(pending);
             }
-            match found.len() < most {
+            match found.len() < most && bytes <= bound {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         })?;
+    }
+    if bytes > bound {
+        return refuse(TOO_LARGE);
     }
     c.out.array(found.len());
     for pending in found {
@@ -275,9 +282,11 @@ pub fn xautoclaim(c: &mut Call) -> Run {
     }
     let head = group_of(c)?;
     // As Redis, it looks at ten times as many as it may claim.
-    let (mut seen, mut next) = (Vec::new(), Id::MIN);
+    let (mut seen, mut next, mut bytes) = (Vec::new(), Id::MIN, 0);
+    let bound = c.work.most;
     Pending::each(c.work, &head, group, (from, Id::MAX), &mut |pending| {
-        if seen.len() >= most.saturating_mul(10) {
+        bytes += pending.consumer.len() + BESIDE;
+        if seen.len() >= most.saturating_mul(10) || bytes > bound {
             next = pending.id;
             return ControlFlow::Break(());
         }

@@ -379,6 +379,17 @@ pub fn note_consumer(
     Ok(new)
 }
 
+/// How many consumers a group has.
+pub fn count_consumers(work: &Work, head: &Head, group: &[u8]) -> Run<u64> {
+    let (low, high) = range_of(head, b'C', group);
+    let mut many = 0;
+    work.each(&low, &high, false, &mut |_, _| {
+        many += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(many)
+}
+
 /// The consumers of a group, and when each was last heard of.
 pub fn consumers(work: &Work, head: &Head, group: &[u8]) -> Run<Vec<(Vec<u8>, u64)>> {
     let (low, high) = range_of(head, b'C', group);
