@@ -74,6 +74,8 @@ pub struct Host {
     /// Clients.
     pub clients: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     next_client: AtomicU64,
+    /// The names of the commands.
+    pub names: Vec<&'static str>,
     /// What was counted of each command.
     pub counted: Vec<Counted>,
     /// What was counted of everything.
@@ -124,7 +126,7 @@ impl Host {
         store: Arc<Store>,
         signals: Arc<Signals>,
         mail: Arc<Vec<Mailbox>>,
-        commands: usize,
+        names: Vec<&'static str>,
     ) -> Host {
         let settings = Settings {
             appendfsync: AtomicU8::new(options.appendfsync as u8),
@@ -145,7 +147,8 @@ impl Host {
             mail,
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
-            counted: (0..commands).map(|_| Counted::default()).collect(),
+            counted: names.iter().map(|_| Counted::default()).collect(),
+            names,
             counts: Counts::default(),
             slow: Mutex::default(),
             buffered: AtomicUsize::new(0),

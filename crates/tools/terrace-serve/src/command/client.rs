@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
-use super::table::COMMANDS;
-use crate::host::locked;
+use crate::host::{Host, locked};
 use crate::mailbox::Mail;
 use crate::session::{Answers, ClientInfo};
 use crate::stop::{NOT_INTEGER, Run, SYNTAX, Stop, refuse};
@@ -20,7 +19,7 @@ pub fn valid_name(name: &[u8]) -> Run<String> {
 }
 
 /// A client as a line of `CLIENT LIST`.
-fn line(info: &ClientInfo) -> String {
+fn line(host: &Host, info: &ClientInfo) -> String {
     let age = info.since.elapsed().as_millis() as u64;
     let idle = age.saturating_sub(info.active.load(Ordering::Relaxed));
     let subscribed = info.channels.load(Ordering::Relaxed);
@@ -39,9 +38,7 @@ fn line(info: &ClientInfo) -> String {
         flags.push('N');
     }
     let command = info.command.load(Ordering::Relaxed).checked_sub(1);
-    let command = command
-        .and_then(|i| COMMANDS.get(i))
-        .map_or("NULL", |c| c.name);
+    let command = command.and_then(|i| host.names.get(i)).unwrap_or(&"NULL");
     let library = locked(&info.library).clone();
     let mut text = String::new();
     // Writing to memory does not fail.
@@ -113,7 +110,9 @@ pub fn client(c: &mut Call) -> Run {
             }
             c.out.ok();
         }
-        "INFO" if arguments == 2 => c.out.verbatim(&format!("{}\n", line(&c.session.info))),
+        "INFO" if arguments == 2 => c
+            .out
+            .verbatim(&format!("{}\n", line(c.host, &c.session.info))),
         "LIST" => {
             let all: Vec<Arc<ClientInfo>> = locked(&c.host.clients).values().cloned().collect();
             let ids: Option<Vec<i64>> = match arguments {
@@ -137,7 +136,7 @@ pub fn client(c: &mut Call) -> Run {
                     .is_none_or(|ids| ids.contains(&(info.id as i64)))
                     && kind.is_none_or(|kind| kind == kind_of(&info))
                 {
-                    text += &line(&info);
+                    text += &line(c.host, &info);
                     text.push('\n');
                 }
             }

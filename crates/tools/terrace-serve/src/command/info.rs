@@ -27,7 +27,7 @@ const USUAL: &[&str] = &[
 ];
 
 /// `INFO`.
-pub fn info(c: &mut Call, names: &[&'static str]) -> Run {
+pub fn info(c: &mut Call) -> Run {
     let mut wanted: Vec<String> = Vec::new();
     for name in c.args.from(1) {
         match String::from_utf8_lossy(name).to_ascii_lowercase().as_str() {
@@ -44,7 +44,7 @@ pub fn info(c: &mut Call, names: &[&'static str]) -> Run {
     }
     let mut text = String::new();
     for section in wanted {
-        let body = self::section(c.host, &section, names)?;
+        let body = self::section(c.host, &section)?;
         if !body.is_empty() {
             if !text.is_empty() {
                 text += "\r\n";
@@ -77,7 +77,7 @@ fn processor_seconds() -> (f64, f64) {
     (ticks(12), ticks(11))
 }
 
-fn section(host: &Host, name: &str, names: &[&'static str]) -> Run<String> {
+fn section(host: &Host, name: &str) -> Run<String> {
     let mut text = String::new();
     let counts = &host.counts;
     let count = |c: &std::sync::atomic::AtomicU64| c.load(Ordering::Relaxed);
@@ -196,7 +196,7 @@ fn section(host: &Host, name: &str, names: &[&'static str]) -> Run<String> {
         "cluster" => line!("# Cluster\r\ncluster_enabled:0"),
         "commandstats" => {
             line!("# Commandstats");
-            for (name, counted) in names.iter().zip(&host.counted) {
+            for (name, counted) in host.names.iter().zip(&host.counted) {
                 let (calls, micros) = (count(&counted.calls), count(&counted.micros));
                 if calls > 0 {
                     line!(

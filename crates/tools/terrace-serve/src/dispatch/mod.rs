@@ -70,17 +70,12 @@ pub struct Dispatcher {
     /// What all clients share.
     pub host: Arc<Host>,
     table: Table,
-    names: Vec<&'static str>,
 }
 
 impl Dispatcher {
     /// Of a server, with these commands.
     pub fn new(host: Arc<Host>, table: Table) -> Dispatcher {
-        Dispatcher {
-            host,
-            table,
-            names: COMMANDS.iter().map(|command| command.name).collect(),
-        }
+        Dispatcher { host, table }
     }
 
     /// The changes of a thread's commands.
@@ -526,7 +521,7 @@ impl Dispatcher {
         match command.does {
             Does::Run(run) => run(&mut call),
             Does::Command => introspect::command(&mut call, &self.table),
-            Does::Info => info::info(&mut call, &self.names),
+            Does::Info => info::info(&mut call),
             // They are run by who has the line.
             _ => Ok(()),
         }

@@ -154,7 +154,8 @@ impl Server {
         let store = Arc::new(Store::open(db, clock)?);
         let signals = Arc::new(Signals::new(Box::new(wake)));
         let pool_threads = options.pool.max(1);
-        let host = Arc::new(Host::new(options, store, signals, mail, COMMANDS.len()));
+        let names = COMMANDS.iter().map(|command| command.name).collect();
+        let host = Arc::new(Host::new(options, store, signals, mail, names));
         #[cfg(feature = "lua")]
         host.load_libraries()?;
         let port = addresses.first().map_or(0, SocketAddr::port);

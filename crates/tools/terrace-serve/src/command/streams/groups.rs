@@ -2,7 +2,8 @@
 
 use super::id::Id;
 use super::records::{
-    Group, Pending, State, consumer_key, consumers, count_consumers, entries, first_id, note_consumer, write_entry,
+    Group, Pending, State, consumer_key, consumers, count_consumers, entries, first_id,
+    note_consumer, write_entry,
 };
 use crate::command::call::Call;
 use crate::stop::{NO_KEY, Run, SYNTAX, refuse};
