@@ -6,7 +6,10 @@
 //! what is durable. See `docs/format.md`, last section.
 
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::sync::Arc;
+
+use crate::window::Part;
 
 /// A directory of files. All names are plain file names without separators.
 pub trait Disk: Send + Sync {
@@ -104,6 +107,16 @@ pub trait DiskFile: Send + Sync {
     fn write_now(&self, _buf: &[u8], _offset: u64) -> bool {
         false
     }
+
+    /// A part of the file in which the byte at `offset` lies and that can be written by copying, if there is one; what
+    /// is copied there is in the file as after [`DiskFile::write_at`]. The file must not be cut until it is given
+    /// back, and what is written there meanwhile must be written through the part.
+    fn take_part(&self, _offset: u64) -> Option<Part> {
+        None
+    }
+
+    /// Gives back what [`DiskFile::take_part`] has given, in which this was `written`.
+    fn give_part(&self, _part: Part, _written: Range<u64>) {}
 
     /// Says that `offset..offset + len` is not going to be written again, so that what of it is
     /// still in the cache of the operating system may go to the device now and the next sync has

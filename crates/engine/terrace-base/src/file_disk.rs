@@ -9,6 +9,7 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::held::{Held, is_held};
 use crate::process::{Owner, of_another_process};
 use crate::small_writes::SmallWrites;
 use crate::sync::Mutex;
+use crate::window::Part;
 use crate::{Error, Result};
 
 /// Times that a lock may turn out to be that of a file which was deleted in between.
@@ -483,6 +485,17 @@ impl DiskFile for RealFile {
         self.small_writes
             .as_ref()
             .is_some_and(|small| small.write_now(buf, offset))
+    }
+
+    fn take_part(&self, offset: u64) -> Option<Part> {
+        let window = self.small_writes.as_ref()?.lend(offset)?;
+        Some(Part::mapped(window))
+    }
+
+    fn give_part(&self, part: Part, written: Range<u64>) {
+        if let (Some(small), Some(window)) = (&self.small_writes, part.into_window()) {
+            small.take_back(window, written.end);
+        }
     }
 
     fn write_back(&self, offset: u64, len: u64) {

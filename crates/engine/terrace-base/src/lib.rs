@@ -7,12 +7,15 @@
 pub mod aligned;
 pub mod checksum;
 pub mod codec;
+mod counter;
 pub mod disk;
 mod durability;
 mod error;
 pub mod file_disk;
 mod held;
 mod ids;
+#[allow(unsafe_code)]
+pub mod lane;
 pub mod lease;
 pub mod planting;
 #[allow(unsafe_code)]
@@ -26,11 +29,13 @@ mod thread_number;
 mod window;
 
 pub use aligned::AlignedBuf;
+pub use counter::Counter;
 pub use durability::Durability;
 pub use error::{Error, Result};
 pub use ids::{PageId, StructureId};
 pub use thread_number::thread_number;
 pub use window::page_bytes as system_page_bytes;
+pub use window::{FilePart, Part};
 
 /// Longest key, in bytes, with pages of 16 KiB and more; with smaller ones see [`max_key_bytes`].
 pub const MAX_KEY_BYTES: usize = 4096;

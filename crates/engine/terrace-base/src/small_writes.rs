@@ -8,6 +8,7 @@
 //! Invariants:
 //! - A window lies in what this handle has reserved, in a file system that keeps it in place; it
 //!   is shut before the file is cut.
+//! - A window that is lent is nobody's but the borrower's.
 //! - Where there is no window, for whatever reason, the write goes through the operating system;
 //!   what is in the file is the same, in whatever way each piece came there.
 //! - A sync shuts the window, and only after some writes there is one again: who syncs often gains
@@ -48,6 +49,8 @@ struct State {
     written: u64,
     /// A window could not be had.
     refused: bool,
+    /// The window is with somebody, and may come back.
+    lent: bool,
 }
 
 impl SmallWrites {
@@ -103,6 +106,7 @@ impl SmallWrites {
         }
         // The old one first, so that there is never more than one.
         state.window = None;
+        state.lent = false;
         match self.open(file, start, len as usize) {
             Ok(mut window) => {
                 let done = self.through(&mut window, bytes, offset);
@@ -135,10 +139,30 @@ impl SmallWrites {
         window.write(bytes, offset)
     }
 
+    /// Lends the window if it is open and shows the byte at `offset`. Until it is given back, writes go through
+    /// the operating system.
+    pub(crate) fn lend(&self, offset: u64) -> Option<Window> {
+        let mut state = self.state.lock();
+        let window = state.window.take_if(|w| w.range().contains(&offset));
+        state.lent |= window.is_some();
+        window
+    }
+
+    /// Takes a window back that was lent, and that was written up to `end`.
+    pub(crate) fn take_back(&self, window: Window, end: u64) {
+        let mut state = self.state.lock();
+        state.end = state.end.max(end);
+        // Else it was shut meanwhile.
+        if std::mem::take(&mut state.lent) {
+            state.window = Some(window);
+        }
+    }
+
     /// Before a sync.
     pub(crate) fn shut(&self) {
         let mut state = self.state.lock();
         state.window = None;
+        state.lent = false;
         state.written = 0;
     }
 
@@ -154,6 +178,7 @@ impl SmallWrites {
     pub(crate) fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
         let mut state = self.state.lock();
         state.window = None;
+        state.lent = false;
         state.reserved = state.reserved.min(len);
         file.set_len(len)
     }
@@ -332,6 +357,28 @@ mod tests {
             !cut.has_window(),
             "a window on what is not reserved any more"
         );
+    }
+
+    #[test]
+    fn a_window_that_is_lent_comes_back_unless_it_was_shut() {
+        let Some(mut log) = with_window() else { return };
+        let at = log.expected.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
+        assert!(log.writes.lend(0).is_none(), "it is not there");
+        let mut window = log.writes.lend(at).expect("the window is open");
+        assert!(!log.has_window() && log.writes.lend(at).is_none());
+        assert!(window.write(&[9; 100], at));
+        log.expected[at as usize..][..100].fill(9);
+        // Meanwhile through the operating system.
+        assert!(!log.writes.write_now(&[8; 10], at + 100));
+        log.write(&[8; 10], 512);
+        log.writes.take_back(window, at + 100);
+        assert!(log.has_window() && log.writes.write_now(&[7; 10], at + 100));
+        log.expected[at as usize + 100..][..10].fill(7);
+        assert!(log.is_as_written());
+        let window = log.writes.lend(at).expect("the window is open");
+        log.writes.shut();
+        log.writes.take_back(window, at);
+        assert!(!log.has_window());
     }
 
     #[test]

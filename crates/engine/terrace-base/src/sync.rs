@@ -29,6 +29,11 @@ mod imp {
     pub fn yield_now() {
         std::thread::yield_now();
     }
+
+    /// Sleeps for about as long as it takes to wake.
+    pub(super) fn nap() {
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
 }
 
 #[cfg(feature = "shuttle")]
@@ -47,6 +52,11 @@ mod imp {
         shuttle::thread::yield_now();
     }
 
+    /// Under the checker a sleep is a yield.
+    pub(super) fn nap() {
+        shuttle::thread::yield_now();
+    }
+
     /// Under the checker a spin is a yield.
     pub fn spin_loop() {
         shuttle::thread::yield_now();
@@ -54,6 +64,20 @@ mod imp {
 }
 
 pub use imp::*;
+
+/// Rounds in which who waits for another thread spins, and up to which it lets others have the processor.
+/// Afterwards it sleeps.
+const SPINS: u32 = 64;
+const YIELDS_END: u32 = 2 * SPINS;
+
+/// Waits a little for what another thread is about to do; the longer, the more rounds there were before.
+pub fn pause(round: u32) {
+    match round {
+        0..SPINS => spin_loop(),
+        SPINS..YIELDS_END => yield_now(),
+        _ => imp::nap(),
+    }
+}
 
 /// A mutex that a panic does not poison: who must not go on after one is told otherwise.
 #[derive(Default)]

@@ -6,6 +6,8 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -39,9 +41,23 @@ impl Window {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// The bytes of the file that it shows.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start + self.map.len() as u64
+    }
+
     /// Writes `bytes` at `offset` of the file; `false`, and nothing is done, if they are not wholly
     /// inside.
     pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> bool {
+        // SAFETY: it is borrowed exclusively.
+        unsafe { self.write_beside(bytes, offset) }
+    }
+
+    /// The same while others write through it, too.
+    ///
+    /// # Safety
+    /// Nobody writes the same bytes through it at the same time.
+    unsafe fn write_beside(&self, bytes: &[u8], offset: u64) -> bool {
         let Some(at) = offset
             .checked_sub(self.start)
             .and_then(|at| usize::try_from(at).ok())
@@ -53,9 +69,9 @@ impl Window {
             return false;
         };
         // SAFETY: `at + bytes.len() <= self.map.len()`, as just checked, so the target lies in the
-        // mapping, which lives as long as `self`. Nothing refers to the mapping but `self`, which is
-        // borrowed exclusively, so the target is not `bytes`, and no reference to it exists. Its
-        // pages are there, writable and locked (`open`), and the file is not cut while a window of
+        // mapping, which lives as long as `self`. Nothing refers to the mapping but `self`, so the
+        // target is not `bytes`, and no reference to it exists; the caller says that nobody else
+        // writes it now. Its pages are there, writable and locked (`open`), and the file is not cut while a window of
         // it is open (`SmallWrites`).
         unsafe {
             std::ptr::copy_nonoverlapping(
@@ -65,6 +81,61 @@ impl Window {
             )
         }
         true
+    }
+}
+
+/// A part of a file that can be written by copying, by many threads at once.
+pub struct Part(Kind);
+
+enum Kind {
+    Mapped(Window),
+    Other(Arc<dyn FilePart>),
+}
+
+/// A part of a file that is not of the operating system.
+pub trait FilePart: Send + Sync {
+    /// The bytes of the file that it is.
+    fn range(&self) -> Range<u64>;
+
+    /// Writes `bytes` at `offset` of the file; `false`, and nothing is done, if they are not wholly inside.
+    fn write(&self, bytes: &[u8], offset: u64) -> bool;
+}
+
+impl Part {
+    pub(crate) fn mapped(window: Window) -> Part {
+        Part(Kind::Mapped(window))
+    }
+
+    /// One that is not of the operating system.
+    pub fn other(part: Arc<dyn FilePart>) -> Part {
+        Part(Kind::Other(part))
+    }
+
+    pub(crate) fn into_window(self) -> Option<Window> {
+        match self.0 {
+            Kind::Mapped(window) => Some(window),
+            Kind::Other(_) => None,
+        }
+    }
+
+    /// The bytes of the file that it is.
+    pub fn range(&self) -> Range<u64> {
+        match &self.0 {
+            Kind::Mapped(window) => window.range(),
+            Kind::Other(part) => part.range(),
+        }
+    }
+
+    /// Writes `bytes` at `offset` of the file; `false`, and nothing is done, if they are not wholly inside.
+    ///
+    /// # Safety
+    /// Nobody writes the same bytes through it at the same time.
+    pub(crate) unsafe fn write(&self, bytes: &[u8], offset: u64) -> bool {
+        match &self.0 {
+            // SAFETY: the caller says so.
+            Kind::Mapped(window) => unsafe { window.write_beside(bytes, offset) },
+            Kind::Other(part) => part.write(bytes, offset),
+        }
     }
 }
 

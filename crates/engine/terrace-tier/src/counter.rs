@@ -1,4 +1,4 @@
-//! Event counters that many threads raise at once without sharing a cache line.
+//! Sets of event counters that many threads raise at once without sharing a cache line.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use terrace_base::thread_number;
 
-/// Cache lines over which the threads spread.
-const LANES: usize = 16;
 /// Sets of counters over which they spread where each structure has a set: there may be thousands of
 /// structures, and threads that share a set only wait for each other's cache line.
 const SETS: usize = 8;
@@ -27,26 +25,6 @@ impl Count {
 #[derive(Default)]
 #[repr(align(64))]
 struct Lane<T>(T);
-
-/// A counter; exact once its users have stopped.
-#[derive(Default)]
-pub struct Counter {
-    lanes: [Lane<Count>; LANES],
-}
-
-impl Counter {
-    /// Adds `n`.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.lanes[thread_number() % LANES].0.add(n);
-    }
-
-    /// The sum.
-    pub fn get(&self) -> u64 {
-        let counts = self.lanes.iter().map(|lane| &lane.0);
-        counts.map(|count| count.0.load(Ordering::Relaxed)).sum()
-    }
-}
 
 /// Structures may have a set for each few threads until these take one part in so many of the memory. Those
 /// beyond have one set each: of so many most are asked for little.
@@ -127,6 +105,8 @@ impl<T> Deref for Sets<T> {
 
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use terrace_base::Counter;
+
     use super::*;
 
     #[derive(Default)]

@@ -5,11 +5,10 @@
 //! worth more depends on the skew, so both are measured: hits that leaves of the index save a read for,
 //! by leaf, and hits on the hot records that are used least, by page.
 
+use terrace_base::Counter;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_pages::PageStore;
-
-use crate::counter::Counter;
 
 /// An idle share below this says nothing: hits on idle records weigh no more than this allows.
 const LEAST_IDLE: f64 = 0.02;

@@ -39,12 +39,12 @@ mod watch;
 
 pub use claim::Claim;
 pub use context::TierContext;
-pub use counter::Counter;
 pub use demoter::Demoter;
 pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use severed::Severed;
 pub use single::Single;
 pub use structure::{Change, Estimate, Expect, Roots, Structure, Written};
+pub use terrace_base::Counter;
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};

@@ -11,11 +11,10 @@
 //!
 //! (What the leaves of an index get is decided in `index_share`.)
 
+use terrace_base::Counter;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, Ordering};
 use terrace_pages::{Interrupt, PageStore, WHOLE_SHARE};
-
-use crate::counter::Counter;
 
 /// Smallest share of hot pages, in per mille of their cap.
 const LEAST: u32 = 50;

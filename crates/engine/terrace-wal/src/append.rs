@@ -1,4 +1,5 @@
-//! Appending: a copy into the buffer under the mutex, which neither fails nor waits.
+//! Appending: a place in the order, and a copy. Neither fails nor waits; while the lane is open, neither takes the
+//! mutex.
 
 use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
@@ -16,7 +17,12 @@ pub struct Appended {
     pub sequence: u64,
     /// Where it ends in the log.
     pub end: Lsn,
+    /// How many pieces of a lane were taken before it, if it is one.
+    pub(crate) piece: u16,
 }
+
+/// It is no piece of a lane.
+pub(crate) const NO_PIECE: u16 = u16::MAX;
 
 impl Log {
     /// Appends a record, the concatenation of `parts`, using up space of the reservation. The
@@ -27,7 +33,16 @@ impl Log {
     /// too long for the buffer, [`Reservation::is_streamed`]: it is written here, while this call
     /// holds the whole log.
     pub fn append(&self, reservation: &mut Reservation<'_>, parts: &[&[u8]]) -> Appended {
+        let len = parts.iter().map(|p| p.len()).sum();
+        if let Some(piece) = self.take(reservation, len) {
+            return self.fill(piece, parts, len);
+        }
         let mut state = self.state_for(reservation);
+        // It may have been opened again.
+        if let Some(piece) = self.take(reservation, len) {
+            drop(state);
+            return self.fill(piece, parts, len);
+        }
         self.append_now(&mut state, reservation, parts)
     }
 
@@ -41,7 +56,16 @@ impl Log {
         check: impl FnOnce() -> bool,
     ) -> Option<Appended> {
         let mut state = self.state_for(reservation);
-        check().then(|| self.append_now(&mut state, reservation, parts))
+        let frozen = self.freeze(reservation);
+        if !check() {
+            return None;
+        }
+        let len = parts.iter().map(|p| p.len()).sum();
+        if let Some(piece) = self.take_of(frozen, reservation, len) {
+            drop(state);
+            return Some(self.fill(piece, parts, len));
+        }
+        Some(self.append_now(&mut state, reservation, parts))
     }
 
     /// [`Log::append`] of a record that is made when it has its place in the commit order. Nobody appends
@@ -52,7 +76,12 @@ impl Log {
         make: impl FnOnce() -> Vec<u8>,
     ) -> Appended {
         let mut state = self.state_for(reservation);
+        let frozen = self.freeze(reservation);
         let record = make();
+        if let Some(piece) = self.take_of(frozen, reservation, record.len()) {
+            drop(state);
+            return self.fill(piece, &[&record], record.len());
+        }
         self.append_now(&mut state, reservation, &[&record])
     }
 
@@ -74,6 +103,8 @@ impl Log {
         reservation: &mut Reservation<'_>,
         parts: &[&[u8]],
     ) -> Appended {
+        // Only what its reservation does not cover comes here while the lane is open.
+        self.close_lane(state);
         let len: usize = parts.iter().map(|p| p.len()).sum();
         let covered = reservation.consume(state, len);
         let sequence = state.sequence;
@@ -99,16 +130,17 @@ impl Log {
                     state.stats.record_bytes += len as u64;
                     end = state.tail;
                 }
-                Err(e) => {
-                    state.poison(&e);
-                    self.wake_all();
-                }
+                Err(e) => self.stop(state, &e),
             }
         }
         if state.buffer_waiters > 0 {
             self.written.notify_all();
         }
-        Appended { sequence, end }
+        Appended {
+            sequence,
+            end,
+            piece: NO_PIECE,
+        }
     }
 
     /// Writes a long record through the buffer, which is empty afterwards.
@@ -140,4 +172,4 @@ impl Log {
 }
 
 /// The end of a record that was not appended: no commit ever reaches it.
-const NOWHERE: Lsn = Lsn::from_raw(u64::MAX);
+pub(crate) const NOWHERE: Lsn = Lsn::from_raw(u64::MAX);

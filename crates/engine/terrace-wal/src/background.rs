@@ -44,9 +44,8 @@ impl Drop for Background<'_> {
         state.asked = Asked::default();
         if std::thread::panicking() {
             state.preparing = false;
-            state.poison(&Error::invalid(
-                "the thread in the background of the log has panicked",
-            ));
+            let error = Error::invalid("the thread in the background of the log has panicked");
+            self.0.stop(&mut state, &error);
         }
         self.0.wake_all();
     }

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use terrace_base::sync::MutexGuard;
-use terrace_base::{Durability, Result};
+use terrace_base::{Durability, Error, Result};
 
-use crate::append::Appended;
+use crate::append::{Appended, NO_PIECE};
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
@@ -18,20 +18,26 @@ impl Log {
     /// and this returns [`terrace_base::Error::Poisoned`].
     pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
         match durability {
-            Durability::Buffered => self.write_to(appended.end),
+            Durability::Buffered if appended.piece == NO_PIECE => self.write_to(appended.end),
+            Durability::Buffered => self.wait_for_pieces(appended.piece + 1, appended.end),
             Durability::Sync => self.sync_to(appended.end),
         }
     }
 
     /// Hands everything that was appended to the operating system.
     pub fn flush(&self) -> Result<()> {
-        let end = self.state.lock().tail;
+        match self.lane.taken() {
+            Some(taken) if taken.pieces == 0 => return Ok(()),
+            Some(taken) if self.lane.are_done(taken.pieces as usize) => return Ok(()),
+            _ => {}
+        }
+        let end = self.look().tail;
         self.write_to(end)
     }
 
     /// Makes everything that was appended durable.
     pub fn sync(&self) -> Result<()> {
-        let end = self.state.lock().tail;
+        let end = self.look().tail;
         self.sync_to(end)
     }
 
@@ -48,7 +54,10 @@ impl Log {
             if let Some(error) = state.poison_error() {
                 return Err(error);
             }
-            if state.writing {
+            if state.lane.is_some() {
+                // What was taken of it is written when it is shut, unless that fails.
+                self.close_lane(&mut state);
+            } else if state.writing {
                 self.written.wait(&mut state);
             } else {
                 state = self.write_out(state, false);
@@ -64,6 +73,10 @@ impl Log {
         before_sync: bool,
     ) -> MutexGuard<'a, State> {
         debug_assert!(!state.writing);
+        self.close_lane(&mut state);
+        if state.poisoned.is_some() {
+            return state;
+        }
         let stamp = if self.options.planted(Fault::StampWritten) {
             state.marks.written_to()
         } else {
@@ -82,6 +95,9 @@ impl Log {
             self.publish_written(end);
             if state.buffer_waiters > 0 {
                 self.written.notify_all();
+            }
+            if !before_sync {
+                self.open_lane(&mut state);
             }
             return state;
         }
@@ -104,8 +120,7 @@ impl Log {
                 self.publish_written(end);
             }
             Err(e) => {
-                state.poison(&e);
-                self.wake_all();
+                self.stop(&mut state, &e);
             }
         }
         self.ask_for_hand_over(&mut state, end);
@@ -176,6 +191,8 @@ impl Log {
         // If it failed the log is poisoned.
         if result.is_ok() {
             state.marks.synced(target);
+            let synced = state.marks.synced_to().raw();
+            self.synced_to.store(synced, Ordering::Release);
             state.dirty.retain(|s| s.number >= target.segment());
             state.stats.syncs += 1;
             state.stats.sync_commits += group;
@@ -186,6 +203,13 @@ impl Log {
 
     pub(crate) fn publish_written(&self, end: Lsn) {
         self.written_to.store(end.raw(), Ordering::Release);
+    }
+
+    /// After a failure: nothing more is written, and all are told.
+    pub(crate) fn stop(&self, state: &mut State, error: &Error) {
+        state.poison(error);
+        self.give_up_lane(state);
+        self.wake_all();
     }
 
     pub(crate) fn wake_all(&self) {

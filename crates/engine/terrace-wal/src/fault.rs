@@ -52,4 +52,12 @@ pub(crate) enum Fault {
     FollowedUnsynced,
     /// The durable generation is not noted in the running segment.
     NoGenerationNote,
+    /// A record counts as written once it is, whatever is before it.
+    DoneAlone,
+    /// A piece of the lane is said to be done before it is copied.
+    DoneBeforeCopied,
+    /// What was taken of a lane counts as written before all of it is done.
+    WrittenBeforeDone,
+    /// Others may append between a check and the record that it is for.
+    CheckedBesideAppends,
 }

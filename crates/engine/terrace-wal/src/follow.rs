@@ -101,6 +101,7 @@ impl Log {
     /// bytes; and the place where the next record begins.
     pub fn hold(&self, most: u64) -> (HoldId, Place) {
         let mut state = self.state.lock();
+        self.close_lane(&mut state);
         let at = state.cut(&self.options);
         let place = Place {
             segment: state.current.number,
@@ -184,7 +185,7 @@ impl Log {
 
     /// Sequence number of the next record.
     pub fn next_sequence(&self) -> u64 {
-        self.state.lock().sequence
+        self.look().sequence
     }
 
     /// Gives every record that is durable, and that `follower` has not given out yet, to `apply`, in order.

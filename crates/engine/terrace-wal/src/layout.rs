@@ -238,12 +238,23 @@ pub(crate) fn block_is_whole(block: &[u8], salt: u64, at: Lsn) -> bool {
 }
 
 /// Appends a length, seven bits a byte, the lowest first.
-pub(crate) fn put_length(out: &mut Vec<u8>, mut len: u32) {
+pub(crate) fn put_length(out: &mut Vec<u8>, len: u32) {
+    let mut bytes = [0; 5];
+    let count = put_length_at(&mut bytes, len);
+    out.extend_from_slice(&bytes[..count]);
+}
+
+/// The same into the front of `out`; how many bytes.
+#[inline]
+pub(crate) fn put_length_at(out: &mut [u8], mut len: u32) -> usize {
+    let mut at = 0;
     while len >= 0x80 {
-        out.push(len as u8 | 0x80);
+        out[at] = len as u8 | 0x80;
         len >>= 7;
+        at += 1;
     }
-    out.push(len as u8);
+    out[at] = len as u8;
+    at + 1
 }
 
 /// Bytes that [`put_length`] takes.

@@ -33,10 +33,8 @@ impl Leading<'_> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let mut state = self.log.state.lock();
-        state.poison(&Error::invalid(
-            "a thread that wrote to the log has panicked",
-        ));
         (self.end)(&mut state);
-        self.log.wake_all();
+        let error = Error::invalid("a thread that wrote to the log has panicked");
+        self.log.stop(&mut state, &error);
     }
 }

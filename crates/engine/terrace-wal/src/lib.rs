@@ -18,6 +18,7 @@ mod commit;
 mod fault;
 mod follow;
 mod holds;
+mod lane;
 mod layout;
 mod leading;
 mod log;

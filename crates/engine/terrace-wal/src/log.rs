@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
+use terrace_base::lane::Lane;
 use terrace_base::sync::atomic::AtomicU64;
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
@@ -14,7 +15,7 @@ use crate::lsn::{Lsn, Position};
 use crate::options::{LogOptions, shortest_ordinary};
 use crate::reader::has_blocks;
 use crate::segment::{self, PrepareError, Segment, Size, file_name};
-use crate::state::State;
+use crate::state::{Course, State};
 use crate::stats::LogStats;
 
 /// A log of opaque records in segment files.
@@ -35,8 +36,11 @@ pub struct Log {
     directory: Mutex<()>,
     /// Held while a segment is synced.
     syncs: Mutex<()>,
-    /// How far the log is written; follows the watermark under the mutex.
+    /// How far the log is written and synced; they follow the watermarks under the mutex.
     pub(crate) written_to: AtomicU64,
+    pub(crate) synced_to: AtomicU64,
+    /// What can be appended without the mutex.
+    pub(crate) lane: Lane<Course>,
 }
 
 /// Begins a line of the cache.
@@ -94,6 +98,8 @@ impl Log {
             disk,
             options,
             written_to: AtomicU64::new(state.marks.written_to().raw()),
+            synced_to: AtomicU64::new(state.marks.synced_to().raw()),
+            lane: Lane::default(),
             state: OwnLine(Mutex::new(state)),
             written: Condvar::new(),
             synced: Condvar::new(),
@@ -107,7 +113,9 @@ impl Log {
     /// The cut: every record appended so far lies before it, every later one behind it. To be
     /// called with no operation in flight. Does no input or output.
     pub fn position(&self) -> Position {
-        self.state.lock().cut(&self.options)
+        let mut state = self.state.lock();
+        self.close_lane(&mut state);
+        state.cut(&self.options)
     }
 
     /// The superblock of checkpoint `generation`, whose cut is `from`, is durable. Notes that
@@ -190,8 +198,7 @@ impl Log {
     /// Poisons the log; the error that callers get from now on.
     fn fail(&self, error: Error) -> Error {
         let mut state = self.state.lock();
-        state.poison(&error);
-        self.wake_all();
+        self.stop(&mut state, &error);
         state.poison_error().unwrap_or(error)
     }
 
@@ -200,6 +207,7 @@ impl Log {
     pub fn poison(&self, cause: &str) {
         let mut state = self.state.lock();
         state.poisoned.get_or_insert_with(|| cause.to_owned());
+        self.give_up_lane(&mut state);
         self.wake_all();
     }
 
@@ -210,7 +218,7 @@ impl Log {
 
     /// Bytes of log from `position` to the tail: what recovery from there would read.
     pub fn bytes_since(&self, position: Position) -> u64 {
-        let state = self.state.lock();
+        let state = self.look();
         let tail = state.tail;
         if position.segment >= tail.segment() as u64 {
             return (tail.offset() as u64).saturating_sub(position.offset);
@@ -246,7 +254,7 @@ impl Log {
 
     /// What the log has done since it was opened.
     pub fn stats(&self) -> LogStats {
-        self.state.lock().stats
+        self.look().stats
     }
 
     /// Makes everything durable and takes no further records.
@@ -256,6 +264,7 @@ impl Log {
             state.closed = true;
             self.background.notify_all();
             self.synced.notify_all();
+            self.close_lane(&mut state);
             state.tail
         };
         self.sync_to(end)
@@ -264,7 +273,7 @@ impl Log {
 
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.state.lock();
+        let state = self.look();
         f.debug_struct("Log")
             .field("tail", &state.tail)
             .field("sequence", &state.sequence)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_base::lane::Promise;
 use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
@@ -32,6 +33,20 @@ impl Reservation<'_> {
     /// buffer. Appending then takes as long as writing does and holds the whole log.
     pub fn is_streamed(&self) -> bool {
         self.streamed
+    }
+
+    /// Space of one record of `len` bytes that goes to the lane; `None` if there is too little.
+    #[inline(always)]
+    pub(crate) fn in_lane(&self, len: usize) -> Option<usize> {
+        let wanted = record_space(len);
+        (!self.streamed && wanted <= self.space).then_some(wanted as usize)
+    }
+
+    /// A record with this space went to the lane, which counts what was used up.
+    #[inline(always)]
+    pub(crate) fn went_to_lane(&mut self, space: usize) {
+        self.space -= space as u64;
+        self.buffer -= space;
     }
 
     /// Takes the space of one record; `false` if there is too little.
@@ -98,11 +113,8 @@ fn split_space(len: usize, options: &LogOptions) -> u64 {
     len as u64 / usable(shortest_ordinary(options)).max(1) * RECORD_OVERHEAD_BYTES as u64
 }
 
-/// Space that ordinary reservations leave for those that must go through on a full disk: a quarter of the
-/// newest segment, and never less than of one that the disk had space for.
-fn margin(state: &State, options: &LogOptions) -> u64 {
-    usable(state.newest().bytes.max(options.shortest())) / 4
-}
+/// Longest records that are reserved without the mutex.
+const LONGEST_IN_LANE: usize = 4 << 10;
 
 /// And beside twice the space that is wanted so short, to serve what frees space.
 const SHORTEST_URGENT: u64 = 16 << 10;
@@ -138,8 +150,29 @@ impl Log {
             space += (bytes / block + 1) as u64 * 4 * BLOCK_HEADER as u64;
         }
         let buffer = if streamed { 0 } else { space as usize };
+        let promise = match streamed || bytes > LONGEST_IN_LANE {
+            true => Promise::Shut,
+            false => self.lane.promise(space as usize),
+        };
+        if promise == Promise::Made {
+            return Ok(Reservation {
+                log: self,
+                space,
+                buffer,
+                streamed,
+            });
+        }
         let mut state = self.state.lock();
+        let had_lane = state.lane.is_some() || promise == Promise::Counted;
+        if promise == Promise::Counted {
+            // It is reserved once the lane is shut, by whomever.
+            self.close_lane(&mut state);
+            state.reserved -= space;
+            state.reserved_buffer -= buffer;
+        }
         loop {
+            // All that can be reserved while it is open is what it promises.
+            self.close_lane(&mut state);
             if let Some(error) = state.poison_error() {
                 return Err(error);
             }
@@ -148,7 +181,7 @@ impl Log {
             }
             let room = state.room();
             let margin = if ordinary {
-                margin(&state, &self.options)
+                state.margin(&self.options)
             } else {
                 0
             };
@@ -198,6 +231,9 @@ impl Log {
             }
             state.reserved += space;
             state.reserved_buffer += buffer;
+            if had_lane {
+                self.open_lane(&mut state);
+            }
             return Ok(Reservation {
                 log: self,
                 space,
@@ -249,8 +285,7 @@ impl Log {
             }
             Err(PrepareError::Refused(e)) => refused = Err(e),
             Err(PrepareError::Fatal(e)) => {
-                state.poison(&e);
-                self.wake_all();
+                self.stop(&mut state, &e);
             }
         }
         if full && refused.is_ok() {
@@ -270,7 +305,7 @@ impl Log {
     ) -> MutexGuard<'a, State> {
         let mut surplus = Vec::new();
         let kept =
-            keep.max(state.reserved + margin(&state, &self.options)) + usable(state.newest().bytes);
+            keep.max(state.reserved + state.margin(&self.options)) + usable(state.newest().bytes);
         while state.spares.len() > 1 && state.room() >= kept {
             surplus.extend(state.spares.pop_back());
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use terrace_base::Error;
+use terrace_base::lane::{Closed, Taken};
 
 use crate::fault::Fault;
 use crate::holds::Holds;
@@ -81,6 +82,25 @@ pub(crate) struct State {
     next_bytes: u64,
     made: u32,
     pub(crate) poisoned: Option<String>,
+    /// The lane, while it is open: the tail is where it was when somebody looked last.
+    pub(crate) lane: Option<Open>,
+}
+
+/// What is known of a lane that is open.
+pub(crate) struct Open {
+    /// Bytes that it can promise; all of them are reserved as long as it is open.
+    pub(crate) space: u64,
+    /// What of it the tail, the sequence and the statistics know.
+    pub(crate) seen: Taken,
+}
+
+/// What the threads that fill a lane must know.
+pub(crate) struct Course {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) salt: u64,
+    /// Where the lane begins, and the sequence number of the first record there.
+    pub(crate) start: Lsn,
+    pub(crate) sequence: u64,
 }
 
 /// A segment before the current one.
@@ -152,6 +172,7 @@ impl State {
             poisoned: None,
             closed: false,
             stats: LogStats::default(),
+            lane: None,
         }
     }
 
@@ -192,6 +213,32 @@ impl State {
         };
         let spares = self.spares.iter().map(|spare| usable(spare.bytes));
         current + spares.sum::<u64>()
+    }
+
+    /// Space that ordinary reservations leave for those that must go through on a full disk: a quarter of the
+    /// newest segment, and never less than of one that the disk had space for.
+    pub(crate) fn margin(&self, options: &LogOptions) -> u64 {
+        usable(self.newest().bytes.max(options.shortest())) / 4
+    }
+
+    /// Notes what was taken of the lane.
+    pub(crate) fn saw(&mut self, seen: Taken, taken: Taken) {
+        let pieces = taken.pieces - seen.pieces;
+        self.advance((taken.bytes - seen.bytes) as usize);
+        self.sequence += pieces;
+        self.stats.records += pieces;
+        self.stats.record_bytes += taken.used - seen.used - pieces * RECORD_OVERHEAD_BYTES as u64;
+        self.stats.writes += pieces;
+    }
+
+    /// Notes what a lane has come to that is shut: what it promised and was not used up is what is reserved of it.
+    pub(crate) fn settle(&mut self, open: Open, closed: &Closed<Course>) {
+        self.saw(open.seen, closed.taken);
+        let outstanding = (closed.promised)
+            .wrapping_sub(closed.taken.used)
+            .wrapping_sub(open.space);
+        self.reserved = self.reserved.wrapping_add(outstanding);
+        self.reserved_buffer = self.reserved_buffer.wrapping_add(outstanding as usize);
     }
 
     /// Whether there are segments that only wait to be deleted.
@@ -271,6 +318,15 @@ impl State {
             self.current = next;
             self.sealed = false;
         }
+        self.note_dirty();
+        self.pinned = false;
+        self.staging.begin(&self.current, self.tail.offset(), flags);
+        self.advance(BLOCK_HEADER);
+        Ok(())
+    }
+
+    /// Blocks go to the current segment that may not be synced.
+    pub(crate) fn note_dirty(&mut self) {
         if self
             .dirty
             .last()
@@ -278,10 +334,6 @@ impl State {
         {
             self.dirty.push(self.current.clone());
         }
-        self.pinned = false;
-        self.staging.begin(&self.current, self.tail.offset(), flags);
-        self.advance(BLOCK_HEADER);
-        Ok(())
     }
 
     /// Puts a record into the buffer, split over blocks and segments where it has to be. `full` is

@@ -152,5 +152,6 @@ pub use terrace_base::disk::{Disk, DiskFile};
 pub use terrace_base::file_disk::{DirectIo, FileDisk};
 pub use terrace_base::read_only::ReadOnlyDisk;
 pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
+pub use terrace_base::{FilePart, Part};
 pub use terrace_tier::Estimate;
 pub use terrace_wal::Durability;

@@ -5,11 +5,12 @@
 //! on: that books the device's time without a wait, and a sync waits.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terrace::{Disk, DiskFile};
+use terrace::{Disk, DiskFile, Part};
 use terrace_bench::device::{Device, Queue};
 
 /// Whether such a disk takes its time, or is as fast as the one below; all clones say the same.
@@ -201,9 +202,20 @@ impl DiskFile for PacedFile {
         written
     }
 
+    fn take_part(&self, offset: u64) -> Option<Part> {
+        self.below.take_part(offset)
+    }
+
+    fn give_part(&self, part: Part, written: Range<u64>) {
+        let bytes = written.end - written.start;
+        self.cached.fetch_add(bytes, Ordering::Relaxed);
+        self.below.give_part(part, written);
+    }
+
     fn discard(&self, offset: u64, len: u64) {
         self.below.discard(offset, len);
     }
+
     fn write_back(&self, offset: u64, len: u64) {
         self.below.write_back(offset, len);
         self.hand_on(len);

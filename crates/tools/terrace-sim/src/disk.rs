@@ -1,11 +1,13 @@
 //! The simulated disk: deterministic from its seed, thread-safe, cheap to clone.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_base::aligned::BLOCK_BYTES;
 use terrace_base::checksum;
 use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::{FilePart, Part};
 
 use crate::fault::{Fault, Injection, Op};
 use crate::file::{Keep, SECTOR};
@@ -105,6 +107,11 @@ impl SimDisk {
     /// written until it is written again. Files of direct access have no cache to forget.
     pub fn set_forgetful(&self, forgetful: bool) {
         self.world().forgetful = forgetful;
+    }
+
+    /// Whether files can be written by copying, some parts of them; what is copied counts as no call.
+    pub fn set_lending(&self, lending: bool) {
+        self.world().lending = lending;
     }
 
     /// Bytes of all files together.
@@ -392,6 +399,33 @@ impl SimFile {
     }
 }
 
+/// A part of a file that is written by copying: no call of the system, so none that could fail.
+struct SimPart {
+    disk: SimDisk,
+    id: u64,
+    range: Range<u64>,
+}
+
+impl FilePart for SimPart {
+    fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> bool {
+        let end = offset.saturating_add(bytes.len() as u64);
+        if offset < self.range.start || end > self.range.end {
+            return false;
+        }
+        let mut world = self.disk.world();
+        // Without power nobody sees what is copied.
+        if world.powered {
+            world.bytes_written += bytes.len() as u64;
+            world.file(self.id).write(bytes, offset);
+        }
+        true
+    }
+}
+
 impl DiskFile for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mut world = self.disk.world();
@@ -448,6 +482,26 @@ impl DiskFile for SimFile {
             && !world.would_fail(Op::Write, &self.name)
             && world.fits(self.id, end)
             && self.write(&mut world, buf, offset).is_ok()
+    }
+
+    // Three of four times, so that all ways of each caller are gone.
+    fn take_part(&self, offset: u64) -> Option<Part> {
+        let mut world = self.disk.world();
+        let random = checksum::mix(offset, self.id);
+        let end = (offset + 1500 + random / 4 % 6000).min(world.file(self.id).len());
+        let is_lent = world.lending
+            && world.powered
+            && self.any_offset
+            && random % 4 != 0
+            && end > offset
+            && !world.would_fail(Op::Write, &self.name);
+        is_lent.then(|| {
+            Part::other(Arc::new(SimPart {
+                disk: self.disk.clone(),
+                id: self.id,
+                range: offset..end,
+            }))
+        })
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) injections: Vec<Injection>,
     /// Whether the cache lets go of what a failed sync left in it.
     pub(crate) forgetful: bool,
+    /// Whether files can be written by copying.
+    pub(crate) lending: bool,
     /// Bytes that all files together may have.
     pub(crate) capacity: Option<u64>,
     pub(crate) powered: bool,
@@ -50,6 +52,7 @@ impl World {
             next_file: 0,
             injections: Vec::new(),
             forgetful: false,
+            lending: false,
             capacity: None,
             powered: true,
             calls: 0,
@@ -188,6 +191,7 @@ impl World {
         let mut world = World::new(rng.next_u64());
         world.capacity = self.capacity;
         world.forgetful = self.forgetful;
+        world.lending = self.lending;
         for (name, id) in names {
             let file = self.files[&id].survivor(keep, &mut rng);
             let new = world.next_file;

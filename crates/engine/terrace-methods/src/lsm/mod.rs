@@ -61,7 +61,7 @@ use terrace_access::{
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use terrace_base::{PageId, Result};
+use terrace_base::{Counter, PageId, Result};
 use terrace_pages::{Class, PageStore, Space};
 
 pub use crate::btree::layout::max_inline;
@@ -117,7 +117,7 @@ struct Counters {
     arrived_bytes: AtomicU64,
     /// Bytes that steps have taken out of the top.
     left_bytes: AtomicU64,
-    user_bytes: AtomicU64,
+    user_bytes: Counter,
     deletes: AtomicU64,
     /// Tombstones in the top, about; those from before the opening are not counted.
     top_dead: AtomicU64,
@@ -317,7 +317,7 @@ impl Lsm {
             waits: of(&c.waits),
             most_waits: of(&c.most_waits),
             arrived_bytes: of(&c.arrived_bytes),
-            user_bytes: of(&c.user_bytes),
+            user_bytes: c.user_bytes.get(),
             page_bytes: self.store.page_bytes() as u64,
             filter_bytes: filters.sum(),
             levels,
@@ -552,8 +552,7 @@ impl AccessMethod for Lsm {
     }
 
     fn note_written(&self, bytes: usize) {
-        let user_bytes = &self.counters.user_bytes;
-        user_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.user_bytes.add(bytes as u64);
     }
 
     fn is_behind(&self) -> bool {

@@ -133,7 +133,7 @@ impl Lsm {
         let of = |n: &terrace_base::sync::atomic::AtomicU64| n.load(Atomic::Relaxed);
         let c = &self.counters;
         self.absorbed
-            .look(of(&c.user_bytes), of(&c.arrived_bytes), window);
+            .look(c.user_bytes.get(), of(&c.arrived_bytes), window);
         let sizes = self.sizes(state);
         let Some(mut source) = sizes.due(from, (cursors.below, cursors.run)) else {
             return Ok(false);

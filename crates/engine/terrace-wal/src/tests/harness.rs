@@ -30,13 +30,20 @@ pub(crate) struct Run {
     pub(crate) forgetful: bool,
 }
 
+/// Two of four runs, one of which keeps segments, are with a disk of which parts can be written by copying.
+fn is_lending(seed: u64) -> bool {
+    seed % 4 >= 2
+}
+
 /// How a check ended badly.
 pub(crate) type Failure = String;
 
 impl Run {
     pub(crate) fn new(seed: u64, fault: Fault) -> Run {
+        let disk = SimDisk::new(seed);
+        disk.set_lending(is_lending(seed));
         Run {
-            disk: SimDisk::new(seed),
+            disk,
             fault,
             rng: Rng::new(seed),
             log: None,
@@ -102,7 +109,15 @@ impl Run {
         }
         let Some(log) = &self.log else { return Ok(()) };
         let mut reservation = log.reserve(bytes.len())?;
-        let appended = log.append(&mut reservation, &[&bytes]);
+        let appended = match self.rng.below(4) {
+            0 => log.append_made(&mut reservation, || bytes.clone()),
+            1 => {
+                assert_eq!(log.append_if(&mut reservation, &[&bytes], || false), None);
+                let appended = log.append_if(&mut reservation, &[&bytes], || true);
+                appended.expect("it was checked")
+            }
+            _ => log.append(&mut reservation, &[&bytes]),
+        };
         drop(reservation);
         // From here on the record may be found, acknowledged or not.
         self.history.push(bytes);

@@ -21,10 +21,14 @@ mod format;
 #[cfg(not(feature = "shuttle"))]
 mod harness;
 #[cfg(not(feature = "shuttle"))]
+mod lane;
+#[cfg(not(feature = "shuttle"))]
 mod model;
 #[cfg(not(feature = "shuttle"))]
 mod planted;
 #[cfg(feature = "shuttle")]
 mod shuttle;
+#[cfg(feature = "shuttle")]
+mod shuttle_lane;
 #[cfg(not(feature = "shuttle"))]
 mod threads;

@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use shuttle::rand::Rng;
 use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk, Survival};
 
 use crate::fault::Fault;
 use crate::{Durability, Log, LogOptions};
 
-const SCHEDULES: usize = 2000;
+pub(super) const SCHEDULES: usize = 2000;
 
-fn small(seed: u64) -> LogOptions {
+pub(super) fn small(seed: u64) -> LogOptions {
     LogOptions {
         segment_bytes: 16 << 10,
         buffer_bytes: 8 << 10,
@@ -26,9 +27,10 @@ fn run(plan: &[(Durability, usize, usize)], injection: Option<Injection>) {
     run_with(plan, injection, false);
 }
 
-/// The same, beside a thread that attends.
+/// The same, beside a thread that attends. In every other schedule parts of files can be written by copying.
 fn run_with(plan: &[(Durability, usize, usize)], injection: Option<Injection>, attended: bool) {
     let disk = SimDisk::new(1);
+    disk.set_lending(shuttle::rand::thread_rng().gen_bool(0.5));
     let log = Arc::new(Log::create(disk.shared(), small(1), 0).unwrap());
     let from = log.position();
     if let Some(injection) = injection {

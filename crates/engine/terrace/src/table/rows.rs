@@ -108,6 +108,11 @@ impl Expected<'_> {
             && self.standing.is_none_or(|standing| standing.stands(ours))
     }
 
+    /// Whether [`Expected::stands`] whatever others do.
+    pub fn rests_on_nothing(&self) -> bool {
+        self.kept.is_empty() && self.standing.is_none() && !self.before.is_any()
+    }
+
     /// Whether the snapshots are the newest and the tables open; holds for as long as the caller's
     /// pass.
     pub fn admitted(&self) -> bool {

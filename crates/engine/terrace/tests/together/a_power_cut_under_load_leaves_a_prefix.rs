@@ -65,6 +65,7 @@ fn a_power_cut_under_load_leaves_a_prefix() {
     for seed in seeds(8) {
         let mut rng = Rng::new(seed);
         let mut disk = SimDisk::new(seed);
+        disk.set_lending(seed % 2 == 0);
         let (synced, acknowledged) = (zeros(), zeros());
         for round in 0..4 {
             disk.inject(Injection::at(

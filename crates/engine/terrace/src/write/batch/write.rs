@@ -254,6 +254,9 @@ impl Core {
                     appended
                 })))
             }
+            (None, Some(reservation), None) if expected.rests_on_nothing() => {
+                Some(Some(self.log.append(reservation, &[&batch.payload])))
+            }
             // Looked at before too: what has to be read for it comes while nobody waits.
             (None, Some(reservation), None) => stands()
                 .then(|| self.log.append_if(reservation, &[&batch.payload], stands))
