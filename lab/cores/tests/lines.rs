@@ -49,8 +49,7 @@ fn a_hot_read_writes_no_line_that_reads_of_others_touch_and_a_put_those_of_the_l
         assert!(written <= LINES_OF_THE_LOG, "{count:#}");
         for site in count["by"].as_array().expect("a list") {
             let place = site["place"].as_str().expect("a text");
-            // The third one: an LSM-tree notes that something was written.
-            let of_the_log = ["terrace-wal/", "terrace-base/src/", "note_written"];
+            let of_the_log = ["terrace-wal/", "terrace-base/src/"];
             let is_known = of_the_log.iter().any(|known| place.contains(known));
             // What a latch that both happen to need is, is none of the two's.
             let is_rare = site["lines"].as_f64().is_some_and(|lines| lines < 0.5);

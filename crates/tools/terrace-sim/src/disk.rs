@@ -492,7 +492,7 @@ impl DiskFile for SimFile {
         let is_lent = world.lending
             && world.powered
             && self.any_offset
-            && random % 4 != 0
+            && !random.is_multiple_of(4)
             && end > offset
             && !world.would_fail(Op::Write, &self.name);
         is_lent.then(|| {
