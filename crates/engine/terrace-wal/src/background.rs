@@ -42,6 +42,7 @@ impl Drop for Background<'_> {
         state.has_background = false;
         // What was to be deleted is among the older segments: the next checkpoint, or opening, does it.
         state.asked = Asked::default();
+        state.being_deleted = None;
         if std::thread::panicking() {
             state.preparing = false;
             let error = Error::invalid("the thread in the background of the log has panicked");
@@ -113,12 +114,14 @@ impl Log {
             return (state, Ok(()));
         };
         state.deleting += 1;
+        state.being_deleted = Some(number);
         let last = state.asked.delete.is_empty();
         drop(state);
         let deleted = self.delete_segment(number);
         let synced = if last { self.sync_directory() } else { Ok(()) };
         let mut state = self.state.lock();
         state.deleting -= 1;
+        state.being_deleted = None;
         if last {
             // There is more space now.
             state.asked.hurry = false;
@@ -215,7 +218,10 @@ impl Log {
         let mut state = self.state.lock();
         let from = state.kept_from(from);
         let older = state.older.keys().copied();
-        let outdated: Vec<u32> = older.take_while(|&n| u64::from(n) < from).collect();
+        let outdated = older.take_while(|&n| u64::from(n) < from);
+        let outdated: Vec<u32> = outdated
+            .filter(|&n| state.being_deleted != Some(n))
+            .collect();
         if !state.has_background && !self.options.hoards() {
             return outdated;
         }

@@ -87,9 +87,11 @@ impl State {
         self.holds.retained = 0;
         let cut = self.holds.cut;
         let outdated = self.older.keys().copied();
-        let outdated: VecDeque<u32> = outdated.take_while(|&n| u64::from(n) < cut).collect();
+        let outdated = outdated.take_while(|&n| u64::from(n) < cut);
+        let outdated: VecDeque<u32> = outdated
+            .filter(|&n| self.being_deleted != Some(n))
+            .collect();
         self.dirty.retain(|s| u64::from(s.number) >= cut);
-        // Those that are being deleted already are not there, or named twice without harm.
         self.asked.delete = outdated;
         self.asked.hurry = true;
         !self.asked.delete.is_empty()

@@ -53,6 +53,10 @@ impl Log {
         let reserved = state.reserved;
         let is_quiet = state.staging.is_empty()
             && !state.writing
+            // What goes to the lane gives room in the buffer back without the mutex, and would wake nobody.
+            && state.buffer_waiters == 0
+            // Pages that a sync writes must not change under copies, which would wait for the device then.
+            && state.syncs_of_current == 0
             && state.marks.written_to() == state.tail
             // What is streamed is reserved without room in the buffer.
             && reserved == state.reserved_buffer as u64;
@@ -205,6 +209,8 @@ impl Log {
         block: &mut [u8],
     ) -> Appended {
         let Some(course) = piece.about() else {
+            // Who closes the lane waits for it, with the mutex.
+            drop(piece);
             return self.not_written();
         };
         let number = piece.number();

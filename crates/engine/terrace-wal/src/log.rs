@@ -56,6 +56,15 @@ impl<T> Deref for OwnLine<T> {
     }
 }
 
+/// While it lives no lane is opened.
+struct LaneShut<'l>(&'l Log);
+
+impl Drop for LaneShut<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().syncs_of_current -= 1;
+    }
+}
+
 impl Log {
     /// Makes a new log; `generation` is the newest durable checkpoint. Refused where there is a log
     /// with records; what an earlier attempt left half-made is replaced.
@@ -157,9 +166,7 @@ impl Log {
     /// it fails, the system says so to one of them, and "done" to the other.
     pub(crate) fn sync_segment(&self, segment: &Segment) -> Result<()> {
         let _turn = (!self.options.planted(Fault::SyncsAtOnce)).then(|| self.syncs.lock());
-        if let Some(error) = self.poisoned() {
-            return Err(error);
-        }
+        let _shut = self.shut_lane(segment)?;
         let mut synced = segment.file.sync();
         if synced.is_err() && self.options.planted(Fault::RetrySync) {
             synced = segment.file.sync();
@@ -167,6 +174,20 @@ impl Log {
         // Never tried again: the operating system may have dropped what it could not write, and would
         // answer "done" the second time.
         synced.map_err(|e| self.fail(Error::io("syncing", &segment.name, e)))
+    }
+
+    /// Keeps the lane shut while this segment is synced, if it is the current one.
+    fn shut_lane(&self, segment: &Segment) -> Result<Option<LaneShut<'_>>> {
+        let mut state = self.state.lock();
+        if let Some(error) = state.poison_error() {
+            return Err(error);
+        }
+        if state.current.number != segment.number {
+            return Ok(None);
+        }
+        self.close_lane(&mut state);
+        state.syncs_of_current += 1;
+        Ok(Some(LaneShut(self)))
     }
 
     pub(crate) fn delete_segment(&self, number: u32) -> Result<()> {

@@ -169,6 +169,9 @@ impl Log {
             self.close_lane(&mut state);
             state.reserved -= space;
             state.reserved_buffer -= buffer;
+            if state.buffer_waiters > 0 {
+                self.written.notify_all();
+            }
         }
         loop {
             // All that can be reserved while it is open is what it promises.

@@ -41,6 +41,8 @@ pub(crate) struct State {
     pub(crate) reserved_buffer: usize,
     /// Threads that wait for room in the buffer.
     pub(crate) buffer_waiters: usize,
+    /// Syncs of the current segment under way, while which no lane is opened.
+    pub(crate) syncs_of_current: u32,
     /// Threads in a sync commit.
     pub(crate) sync_waiters: u64,
     /// Whether a leader is writing, syncing, or making a segment.
@@ -70,6 +72,8 @@ pub(crate) struct State {
     pub(crate) asked: Asked,
     /// Segments that are being deleted, by that thread or by who needs the space now.
     pub(crate) deleting: u32,
+    /// The one that the thread in the background deletes.
+    pub(crate) being_deleted: Option<u32>,
     /// Segments with blocks that may not be synced, in order.
     pub(crate) dirty: Vec<Arc<Segment>>,
     /// Segments before the current one that are still there.
@@ -161,8 +165,10 @@ impl State {
             dismissed: false,
             asked: Asked::default(),
             deleting: 0,
+            being_deleted: None,
             pinned: false,
             buffer_waiters: 0,
+            syncs_of_current: 0,
             sync_waiters: 0,
             dirty: Vec::new(),
             older: BTreeMap::new(),

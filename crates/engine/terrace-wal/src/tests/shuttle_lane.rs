@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
 use terrace_base::Error;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
@@ -204,4 +205,33 @@ fn who_follows_gets_what_is_durable_in_order() {
         log.let_go(hold);
     };
     shuttle::check_random(check, SCHEDULES / 4);
+}
+
+/// What a reservation of `len` bytes waits for in the buffer comes, however those before it are written.
+#[test]
+fn who_waits_for_room_is_woken() {
+    let check = || {
+        let (_, log, _) = opened(Fault::None);
+        let mut held = [1100, 1100].map(|len| log.reserve(len).unwrap());
+        // At some number the next reservation finds that the lane has promised all that it has.
+        for byte in 0..thread_rng().gen_range(0..60) {
+            put(&log, byte, Durability::Buffered).unwrap();
+        }
+        let short = {
+            let log = log.clone();
+            thread::spawn(move || put(&log, 1, Durability::Buffered).unwrap())
+        };
+        let waits = {
+            let log = log.clone();
+            thread::spawn(move || drop(log.reserve(1900).unwrap()))
+        };
+        for reservation in &mut held {
+            let appended = log.append(reservation, &[&[7; 1100]]);
+            log.commit(appended, Durability::Buffered).unwrap();
+        }
+        drop(held);
+        short.join().unwrap();
+        waits.join().unwrap();
+    };
+    shuttle::check_random(check, 2 * SCHEDULES);
 }
