@@ -94,6 +94,8 @@ pub enum Fault {
     ChainLeaked,
     /// The page before a range that is taken out of a level is believed to reach into it.
     GapForgotten,
+    /// A thin page that an earlier range has left stays beside the next one.
+    ThinLeft,
     /// A change of an LSM-tree looks at what lies below the top, and says that it has replaced it.
     PutLooksBelow,
     /// A step makes its pages before it enters the gate. Found by a cut.

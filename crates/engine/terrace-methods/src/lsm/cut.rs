@@ -14,7 +14,7 @@ use terrace_base::{PageId, Result};
 use terrace_pages::{Class, Exclusive, Space};
 
 use super::cursors::Cursors;
-use super::entry;
+use super::entry::{self, Entry};
 use super::install::{Change, Install};
 use super::level::{Level, Slot, settled};
 use super::pace::AtWork;
@@ -35,6 +35,8 @@ type Bounds<'k> = (&'k [u8], Option<&'k [u8]>);
 struct Undivided {
     slot: Slot,
     at: Vec<u8>,
+    /// Whether what lies before that key goes.
+    is_upper: bool,
 }
 
 /// Where an edge lies among the entries of a level.
@@ -111,15 +113,45 @@ impl Lsm {
         Ok(())
     }
 
-    /// Makes two pages of one, or more if they do not fit.
+    /// Makes two pages of one, or more if they do not fit. The half that stays takes in a thin page on its other side,
+    /// as an earlier range may have left it: else many small ranges would leave a page for each record.
     fn divide_page(&self, state: &State, level: &Level, page: &Undivided) -> Result<()> {
-        let Undivided { slot, at } = page;
+        let slot = std::slice::from_ref(&page.slot);
+        let is_thin = |of: &Option<Entry>| {
+            of.is_some_and(|of| 2 * u64::from(of.used) <= self.bytes_of_full(level))
+        };
+        let beside = match page.is_upper {
+            true => level.behind(&self.store, &page.slot)?,
+            false => level.before(&self.store, &page.slot)?,
+        };
+        let outer = if page.is_upper {
+            beside.last()
+        } else {
+            beside.first()
+        };
+        if !fault::planted(Fault::ThinLeft) && outer.is_some_and(|outer| is_thin(&outer.entry)) {
+            let all = match page.is_upper {
+                true => [slot, &beside[..]].concat(),
+                false => [&beside[..], slot].concat(),
+            };
+            match self.divide_slots(state, level, &all, &page.at) {
+                // The other one may be what cannot be read.
+                Err(e) if e.is_unreadable() => {}
+                done => return done,
+            }
+        }
+        self.divide_slots(state, level, slot, &page.at)
+    }
+
+    /// Makes the pages of these slots anew, so that one begins at `at`.
+    fn divide_slots(&self, state: &State, level: &Level, slots: &[Slot], at: &[u8]) -> Result<()> {
+        let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
+            return Ok(());
+        };
         let mut parts = Vec::new();
-        self.rest(state, level, slot, (&slot.low, Some(at)), &mut parts)?;
-        let behind = (at.as_slice(), slot.high.as_deref());
-        self.rest(state, level, slot, behind, &mut parts)?;
+        self.rest(state, level, slots, (&first.low, Some(at)), &mut parts)?;
+        self.rest(state, level, slots, (at, last.high.as_deref()), &mut parts)?;
         let mut change = Change::default();
-        let slots = std::slice::from_ref(slot);
         change.levels.push(Install::new(level, slots, parts));
         // Not for a cut, for nothing is given up here; and it asks for less each time that it found no room.
         while !self.install(state, &mut change, None, Space::Reserve)? {}
@@ -162,7 +194,7 @@ impl Lsm {
             (true, true) => {
                 let (before, behind) = (Record::of(&window, at - 1), Record::of(&window, at));
                 let at = before.separator(&behind);
-                Side::Undivided(Undivided { slot, at })
+                Side::Undivided(Undivided { slot, at, is_upper })
             }
             (_, false) => slot.high.map_or(Side::End, Side::At),
             (false, true) => Side::At(slot.low),
@@ -348,6 +380,8 @@ impl Cut for LsmCut<'_> {
 
     fn apply(mut self: Box<Self>) -> Attempt<()> {
         if let Some(top) = self.top.take() {
+            let dead = self.lsm.counters.top_dead.load(Atomic::Relaxed);
+            self.lsm.fewer_dead((dead as f64 * top.share()) as u64);
             Box::new(top).apply()?;
         }
         for of_level in std::mem::take(&mut self.levels) {

@@ -266,6 +266,41 @@ impl Level {
         f(&page)
     }
 
+    /// The page before a slot, and the gap between them if there is one; nothing if there are more gaps. As
+    /// [`Level::slots`].
+    pub fn before(&self, store: &PageStore, slot: &Slot) -> Result<Vec<Slot>> {
+        let mut found = Vec::new();
+        let mut high = slot.low.clone();
+        while !high.is_empty() && found.len() < 2 {
+            let mut floor = Floor::default();
+            let entry = settled(store, || self.entry_at(Edge::Below(&high), &mut floor))?;
+            let low = floor.key;
+            let high_of_it = std::mem::replace(&mut high, low.clone());
+            found.insert(
+                0,
+                Slot {
+                    low,
+                    high: Some(high_of_it),
+                    entry,
+                },
+            );
+            if entry.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The page behind a slot, and the gap between them if there is one; nothing if there is none.
+    pub fn behind(&self, store: &PageStore, slot: &Slot) -> Result<Vec<Slot>> {
+        let Some(high) = &slot.high else {
+            return Ok(Vec::new());
+        };
+        let found = self.slots(store, (high, None), 1)?;
+        let is_page = found.last().is_some_and(|last| last.entry.is_some());
+        Ok(if is_page { found } else { Vec::new() })
+    }
+
     /// What the level has between two keys, slot by slot, at most so many with a page; a compressed one counts
     /// as many as its records would take. Only the step at work may call this: nobody else changes the index.
     /// Blocking.

@@ -472,7 +472,8 @@ impl Lsm {
             return Ok(parts);
         };
         if first.low.as_slice() < low {
-            self.rest(state, level, first, (&first.low, Some(low)), &mut parts)?;
+            let first = std::slice::from_ref(first);
+            self.rest(state, level, first, (&first[0].low, Some(low)), &mut parts)?;
         }
         parts.push(Part {
             low: first.low.as_slice().max(low).to_vec(),
@@ -481,21 +482,26 @@ impl Lsm {
         if let Some(high) = high
             && last.high.as_deref().is_none_or(|end| high < end)
         {
-            self.rest(state, level, last, (high, last.high.as_deref()), &mut parts)?;
+            let end = last.high.as_deref();
+            let last = std::slice::from_ref(last);
+            self.rest(state, level, last, (high, end), &mut parts)?;
         }
         Ok(parts)
     }
 
+    /// What pages have in a range, in pages of their own.
     pub(crate) fn rest(
         &self,
         state: &State,
         level: &Level,
-        slot: &Slot,
+        slots: &[Slot],
         (low, high): (&[u8], Option<&[u8]>),
         parts: &mut Vec<Part>,
     ) -> Result<()> {
         let mut window = Window::new();
-        self.read_page(level, slot, (low, high), &mut window)?;
+        for slot in slots {
+            self.read_page(level, slot, (low, high), &mut window)?;
+        }
         let records: Vec<Record<'_>> = (0..window.len()).map(|i| Record::of(&window, i)).collect();
         let images = self.pack(state, level.number, &records, (low, high))?;
         if images.is_empty() {

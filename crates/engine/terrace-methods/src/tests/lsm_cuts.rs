@@ -211,6 +211,51 @@ fn half_of_a_large_one_costs_a_few_pages() {
     tested.verify().unwrap();
 }
 
+/// How many pages are left for each that the records need, where every second pair of them has gone.
+fn pages_beside_many_small_ranges(in_order: bool) -> f64 {
+    // Keys up to 60,000, of which every fifth is there.
+    const RANGES: u32 = 1000;
+    const KEYS: u32 = 20;
+    let tested = Tested::in_memory_of(600, false).unwrap();
+    (0..12_000).for_each(|n| put(&tested, 5 * n));
+    while tested.lsm.step(0.0, Space::Ordinary).unwrap() {}
+    let pages = || -> u64 {
+        let levels = tested.lsm.figures().unwrap().levels;
+        levels.iter().map(|level| level.pages).sum()
+    };
+    let before = pages();
+    for n in 0..RANGES {
+        let at = KEYS * if in_order { n } else { n * 789 % RANGES };
+        let (low, high) = (at.to_be_bytes(), (at + KEYS / 2).to_be_bytes());
+        if let Some(part) = take_out(&tested, &low, Some(&high)).unwrap() {
+            let open = || <Lsm as Rooted>::open(&tested.store, part, Class::Cold).into_part();
+            let step = || tested.settled(|| open().try_clear_step(&tested.store.enter()?));
+            while step().unwrap() {}
+            tested
+                .settled(|| open().free_root(&tested.store.enter()?))
+                .unwrap();
+        }
+    }
+    tested.verify().unwrap();
+    let share = f64::from(RANGES * KEYS) / 60_000.0;
+    // Half of what was there where ranges were taken out.
+    let needed = before as f64 * (1.0 - share / 2.0);
+    pages() as f64 / needed
+}
+
+#[test]
+fn many_small_ranges_leave_no_page_for_each_record() {
+    for in_order in [true, false] {
+        let over = pages_beside_many_small_ranges(in_order);
+        assert!(over < 1.4, "{over}, in order: {in_order}");
+    }
+    plant(Some(Fault::ThinLeft));
+    let planted = Planted;
+    let over = pages_beside_many_small_ranges(true);
+    drop(planted);
+    assert!(over > 2.0, "{over}");
+}
+
 /// What is said of a level of which a range was not counted is exact again after a while, whatever steps do meanwhile.
 #[test]
 fn levels_are_counted_again_while_steps_go_on() {

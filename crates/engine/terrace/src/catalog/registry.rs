@@ -31,8 +31,11 @@ use crate::planted::{Fault, planted};
 const TRIES_BEFORE_CLEANING: u32 = 4;
 
 /// Pages that are changed, and that are made, where a range is taken out of a tree of four levels; as many more are of
-/// the catalog. All that is made is there before the append, so a deeper tree only takes from the reserve.
-const CUT_PAGES: u64 = 12;
+/// the catalog. All that is made is there before the append, so a deeper tree only takes from the reserve. With those
+/// of the hot and of the cold tree it is what a disk that puts have filled still has.
+const CUT_PAGES: u64 = 10;
+/// The same of the index of a level, which is rarely higher than two.
+const CUT_PAGES_OF_LEVEL: u64 = 3;
 
 #[derive(Default)]
 struct Names {
@@ -390,10 +393,11 @@ impl Registry {
 
     /// Pages that are changed, and that are made, where a range is taken out of this.
     pub fn pages_of_cut(&self, open: &Open) -> u64 {
-        // A hot and a cold tree; or its top, and an index for each level.
-        let merged = open.structure.merge_figures();
-        let trees = 2 + merged.map_or(0, |figures| figures.levels.len() as u64);
-        CUT_PAGES * (1 + trees)
+        // The catalog, and a hot and a cold tree; or its top, and an index for each level.
+        match open.structure.merge_figures() {
+            Some(figures) => 2 * CUT_PAGES + CUT_PAGES_OF_LEVEL * figures.levels.len() as u64,
+            None => 3 * CUT_PAGES,
+        }
     }
 
     /// [`Registry::delete_range`] by who is inside the gate, and has brought in what it takes. Of a part the caller keeps

@@ -104,11 +104,15 @@ impl Transaction {
         } else {
             ROUNDS_BESIDE_OTHERS
         };
+        if self.batch.has_range()
+            && let Err(changed) = self.reads.watch_all(core)?
+        {
+            return Ok(self.met_changed(changed));
+        }
         let mut owed = None;
         for round in 0..ROUNDS {
             // As with batches: what merges were worked out from comes to rest only if it is in tables.
-            let may_go_alone = !self.batch.has_range()
-                && self.batch.changes_indexes()
+            let may_go_alone = self.batch.changes_indexes()
                 && (!self.batch.has_merges() || self.batch.merges_are_in_tables());
             let done = if round >= beside && may_go_alone {
                 let tables = self.batch.tables();

@@ -291,6 +291,55 @@ pub fn who_read_in_a_range_of_a_transaction_begins_again() {
     }
 }
 
+/// A put that its own transaction's range overrules is gone behind a crash too, where there was nothing else in the range.
+pub fn what_a_range_overrules_does_not_come_back() {
+    for shape in CUT {
+        for is_filled in [false, true] {
+            let disk = SimDisk::new(1);
+            let (db, tree) = filled(&disk, shape);
+            if !is_filled {
+                tree.delete_range(key(0)..).unwrap();
+            }
+            let mut changes = db.changes(ChangesOptions::new()).unwrap();
+            let options = TransactionOptions::new().durability(Durability::Sync);
+            let done: terrace::Result<()> = db.transaction_with(options, |t| {
+                t.put(&tree, "00150x", "overruled")?;
+                t.put(&tree, "00151", "before")?;
+                t.delete_range(&tree, "00150a".."00151")?;
+                t.put(&tree, "00150y", "behind")
+            });
+            done.unwrap();
+            let mut copy = std::collections::BTreeMap::new();
+            let commit = changes.next_within(Duration::from_secs(1)).unwrap();
+            for change in commit.expect("the commit is told").changes() {
+                match change {
+                    Change::Put { key, value, .. } => {
+                        drop(copy.insert(key.to_vec(), value.to_vec()))
+                    }
+                    Change::DeleteRange { low, high, .. } => {
+                        copy.retain(|k, _| **k < *low || high.is_some_and(|high| **k >= *high));
+                    }
+                    _ => {}
+                }
+            }
+            let keys: Vec<_> = copy.keys().map(Vec::as_slice).collect();
+            assert_eq!(keys, [&b"00150y"[..], b"00151"], "{shape:?}");
+            let found = disk.crash(3);
+            let again = Database::open_on(found.shared(), tiny(2)).unwrap();
+            for db in [&db, &again] {
+                let tree = db.map("t").unwrap();
+                let there = ["00150x", "00150y", "00151"].map(|k| tree.get(k).unwrap());
+                let there = there.each_ref().map(Option::as_deref);
+                assert_eq!(
+                    there,
+                    [None, Some(&b"behind"[..]), Some(&b"before"[..])],
+                    "{shape:?}, filled: {is_filled}"
+                );
+            }
+        }
+    }
+}
+
 /// What was confirmed as durable is gone behind a power cut, and in what reads the changes.
 pub fn what_was_confirmed_stays_removed() {
     for shape in CUT {
@@ -324,7 +373,11 @@ pub fn what_was_confirmed_stays_removed() {
 }
 
 /// All of them, by name.
-pub const ALL: [(&str, fn()); 6] = [
+pub const ALL: [(&str, fn()); 7] = [
+    (
+        "what a range overrules does not come back",
+        what_a_range_overrules_does_not_come_back,
+    ),
     (
         "a transaction takes a range with its other changes",
         a_transaction_takes_a_range_with_its_other_changes,

@@ -130,3 +130,36 @@ fn a_full_disk_is_no_disaster_with_background_threads() {
         fill_and_recover(&options, shape, 200);
     }
 }
+
+/// A range is a way out too: of all that has pages to give back at once.
+#[test]
+fn a_range_goes_on_a_full_disk() {
+    let cut = |shape: &&Shape| matches!(shape.0, Kind::Tree | Kind::Lsm);
+    for shape in SHAPES.iter().filter(cut) {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let map = create(&db, "t", *shape, MapOptions::new()).unwrap();
+        let put = |n: u32| map.put(n.wrapping_mul(2_654_435_761).to_be_bytes(), [7; 200]);
+        (0..1000).for_each(|n| put(n).unwrap());
+        disk.set_capacity(Some(disk.used_bytes() + (1 << 20)));
+        let mut full = (1000..200_000).filter_map(|n| put(n).err());
+        assert!(full.by_ref().take(20).all(|e| e.is_disk_full()));
+        let before = map.iter().unwrap().count();
+        let middle = (1u32 << 31).to_be_bytes();
+        let tree = map.as_tree().unwrap();
+        tree.delete_range(..middle)
+            .unwrap_or_else(|e| panic!("{shape:?}: {e}"));
+        let left = map.iter().unwrap().count();
+        assert!(0 < left && left < before, "{left} of {before}");
+        assert!(
+            map.iter()
+                .unwrap()
+                .all(|record| record.unwrap().0[..] >= middle[..])
+        );
+        // What it took is free once a checkpoint has said so.
+        db.reclaim().unwrap();
+        db.checkpoint().unwrap();
+        (0..100).for_each(|n| put(n).unwrap());
+        assert!(db.verify().unwrap().is_clean(), "{shape:?}");
+    }
+}

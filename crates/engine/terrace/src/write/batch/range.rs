@@ -70,12 +70,25 @@ impl Batch {
         Some((open, (&range.low, range.high.as_deref())))
     }
 
+    /// For each change before the range whether the range overrules it.
+    fn gone_with_range(&self) -> impl Iterator<Item = bool> {
+        self.range.iter().flat_map(|range| {
+            let before = self.operations[..range.operations].iter();
+            before.map(|operation| {
+                let key = self.bytes_at(operation.key);
+                operation.structure == range.structure && range.covers(key)
+            })
+        })
+    }
+
+    /// Whether the range overrules a change.
+    fn range_overrules(&self) -> bool {
+        self.gone_with_range().any(|is_gone| is_gone)
+    }
+
     /// Notes which changes the range overrules.
     pub(super) fn overrule_by_range(&self, overruled: &mut [bool]) {
-        let Some(range) = &self.range else { return };
-        for (operation, overruled) in self.operations[..range.operations].iter().zip(overruled) {
-            let key = self.bytes_at(operation.key);
-            let is_gone = operation.structure == range.structure && range.covers(key);
+        for (is_gone, overruled) in self.gone_with_range().zip(overruled) {
             *overruled |= is_gone && !planted(Fault::PutsOutliveRange);
         }
     }
@@ -140,8 +153,11 @@ impl Core {
         let cut = self.registry.cut_inside(door, open, range, part, &mut log);
         let (removed, part) = match cut {
             Ok((RangeRemoved::Nothing, _)) => {
-                if !batch.has_no_operations() {
-                    append(&[&batch.payload]);
+                // What the batch has put there before is not there, for who replays it too.
+                match batch.range_overrules() {
+                    true => log(false),
+                    false if batch.has_no_operations() => {}
+                    false => append(&[&batch.payload]),
                 }
                 (RangeRemoved::Nothing, None)
             }
