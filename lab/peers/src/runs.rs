@@ -12,7 +12,7 @@ use terrace_papers::html::{Bar, bars, escape, page, short};
 use terrace_papers::results::{Progress, Results, Stored, machine, objects, output_of};
 
 use crate::group::{BESIDE, Group};
-use crate::stores::{ALL, LEAST_BESIDE};
+use crate::stores::ALL;
 
 /// What is run of Terrace: its name, what it is, and the arguments of `terrace bench`.
 const OURS: [(&str, &str, &str); 2] = [
@@ -27,6 +27,9 @@ const OURS: [(&str, &str, &str); 2] = [
         "--structure hash --log buffered",
     ),
 ];
+
+/// What our program may have beside its number: its text has 17 MiB, as all commands are in it.
+const OURS_BESIDE: u64 = 32 << 20;
 
 /// How large, how long, where.
 pub struct Plan {
@@ -169,7 +172,7 @@ impl Plan {
         };
         // A store that takes more than its number is ended by the system, and is given more until it is not.
         let known = ALL.iter().find(|known| known.name == first.store);
-        let least = known.map_or(LEAST_BESIDE, |known| known.beside);
+        let least = known.map_or(OURS_BESIDE, |known| known.beside);
         let more = BESIDE.iter().copied().filter(|more| *more > least);
         let mut allowed = std::iter::once(least)
             .chain(more)
@@ -335,14 +338,13 @@ impl Plan {
                 let title = format!("YCSB {}, {law}", workload.to_uppercase());
                 tables.push(Table { title, rows });
             }
-            // Every run begins with a load; they are alike, and the first one is shown.
-            if let (Some(first), true) = (
-                self.workloads.first(),
-                tables.iter().all(|t| t.title != LOAD),
-            ) {
-                let of = all.iter().filter(|(run, _)| run.workload == *first);
-                let rows = of.filter_map(|(run, report)| Row::of_load(&run.store, report));
-                let rows = rows.collect();
+            // Of each store the first run that has loaded is shown.
+            if tables.iter().all(|t| t.title != LOAD) {
+                let mut rows: Vec<Row> = Vec::new();
+                for (run, report) in &all {
+                    let is_new = rows.iter().all(|row| row.store != run.store);
+                    rows.extend(is_new.then(|| Row::of_load(&run.store, report)).flatten());
+                }
                 tables.insert(
                     0,
                     Table {

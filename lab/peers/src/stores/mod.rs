@@ -37,7 +37,7 @@ pub struct Known {
 const LOAD_BATCH: usize = 1000;
 
 /// For a program's own text, its threads and the benchmark.
-pub const LEAST_BESIDE: u64 = 16 << 20;
+const LEAST_BESIDE: u64 = 16 << 20;
 /// RocksDB's text has some 10 MiB, and it comes with libraries of its own.
 const TEXT_OF_C: u64 = 64 << 20;
 /// F2 has some 6 MiB of places for 96 threads in three stores, besides what the number is divided into.
