@@ -264,12 +264,13 @@ impl Run<'_, '_> {
         loop {
             thread::park_timeout(TICK);
             let now = Instant::now();
-            let ops = shared.total(|t| &t.ops);
-            let resident = resident::now();
-            self.timeline.tick(now, ops, resident);
+            // Before the counts: what the last thread has done is in them then.
             let over = shared.stop.load(Ordering::Relaxed)
                 || shared.running.load(Ordering::Acquire) == 0
                 || time.is_some_and(|time| now.duration_since(began) >= time);
+            let ops = shared.total(|t| &t.ops);
+            let resident = resident::now();
+            self.timeline.tick(now, ops, resident);
             let mut end = over;
             if over || self.timeline.open_for(now) >= self.plan.window {
                 let counters = counters(shared.target)?;

@@ -61,7 +61,9 @@ redis.error_reply = function(text)
   if not code or text:sub(1, 1) ~= '-' and code == '' then
     code, rest = 'ERR', text:match('^%-?(.*)$')
   end
-  return {err = code .. ' ' .. rest:match('^[\r\n]*(.-)[\r\n]*$')}
+  local from, to = rest:match('^[\r\n]*()'), #rest
+  while to >= from and (rest:byte(to) == 10 or rest:byte(to) == 13) do to = to - 1 end
+  return {err = code .. ' ' .. rest:sub(from, to)}
 end
 redis.status_reply = function(text)
   if type(text) ~= 'string' then return wrong end
@@ -462,7 +464,7 @@ pub fn promised(source: &[u8]) -> Result<(Promises, &[u8]), String> {
     let end = end.ok_or("ERR Invalid script shebang")?;
     let (first, body) = source.split_at(end);
     let first = String::from_utf8_lossy(first);
-    let mut words = first.split(' ').filter(|word| !word.is_empty());
+    let mut words = first.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
     if engine != "#!lua" {
         return Err(format!("ERR Unexpected engine in script shebang: {engine}"));

@@ -92,6 +92,9 @@ fn hexadecimal(text: &str) -> Option<f64> {
 
 /// As C's `%.17g` writes it, which is what Redis answers for scores.
 pub fn format_f64(number: f64) -> String {
+    if number.is_nan() {
+        return "nan".to_owned();
+    }
     if number.is_infinite() {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }

@@ -175,8 +175,12 @@ impl Replay<'_> {
     /// The names of the indexes that were not finished for that reason.
     #[cfg_attr(not(feature = "backup"), allow(dead_code))]
     pub fn lost_indexes(&self) -> Vec<String> {
-        let point = self.applier.point.as_ref();
-        point.map_or_else(Vec::new, |point| point.lost.lock().clone())
+        let Some(point) = &self.applier.point else {
+            return Vec::new();
+        };
+        let lost = point.lost.lock();
+        let lost = lost.iter().filter(|index| !index.is_dropped());
+        lost.map(|index| index.name().to_string()).collect()
     }
 
     fn deal(&mut self, structure: StructureId, key: &[u8], bytes: &[u8]) -> Result<()> {
@@ -286,8 +290,8 @@ struct Applier<'r> {
 struct Point {
     /// The number of the next structure there.
     first_new: u32,
-    /// Names of the indexes that lack entries.
-    lost: Mutex<Vec<String>>,
+    /// The indexes that lack entries.
+    lost: Mutex<Vec<Arc<Open>>>,
 }
 
 impl Point {
@@ -365,7 +369,7 @@ impl Applier<'_> {
                     && point.lacks(&open)
                 {
                     // It stays unfinished, and goes with the others that do.
-                    point.lost.lock().push(open.name().to_string());
+                    point.lost.lock().push(open);
                     return Ok(());
                 }
                 self.registry.finish(&open, &mut || ())

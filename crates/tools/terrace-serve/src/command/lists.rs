@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::args::part;
 use super::call::Call;
 use super::hashes::count;
-use super::waits::{behind_others, others_wait, timeout, waited_for};
+use super::waits::{others_wait, timeout, waited_for};
 use crate::stop::{NO_KEY, Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
 use crate::store::codec::{Head, Kind, position_key};
 use crate::store::work::Work;
@@ -162,7 +162,6 @@ fn pop(c: &mut Call, end: End) -> Run {
         }
         return Ok(());
     };
-    behind_others(c, key, Kind::List)?;
     let mut taken = take(c, key, head, end, most.unwrap_or(1))?;
     match most {
         None => c.out.bulk_or_null(taken.pop()),
@@ -335,7 +334,6 @@ fn moved(c: &mut Call, from: End, to: End) -> Run<Option<Vec<u8>>> {
         return Ok(None);
     };
     c.work.typed(target, Kind::List)?;
-    behind_others(c, source, Kind::List)?;
     let Some(value) = pop_one(c.work, &mut head, from)? else {
         return Ok(None);
     };
@@ -466,7 +464,6 @@ fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>
         if fair && others_wait(c, key, Kind::List) {
             continue;
         }
-        behind_others(c, key, Kind::List)?;
         let taken = take(c, key, head, from, most)?;
         c.out.array(2);
         c.out.bulk(key);

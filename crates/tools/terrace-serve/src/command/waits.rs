@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::call::Call;
-use crate::stop::{Run, Stop, Wait, refuse};
+use crate::stop::{Run, refuse};
 use crate::store::codec::{Head, Kind};
 
 /// How long a command waits, in milliseconds; none for ever.
@@ -23,23 +23,6 @@ pub fn timeout(c: &Call, i: usize) -> Run<Option<u64>> {
 pub fn others_wait(c: &Call, key: &[u8], kind: Kind) -> bool {
     let place = (c.work.db as u8, key.to_vec());
     c.work.signals.others_wait(&place, c.session.id, kind)
-}
-
-/// Lets those go first who wait for a value of this kind at a key: what is there is theirs.
-///
-/// # Errors
-/// Others wait. It comes behind them, and is woken when they have what they want.
-pub fn behind_others(c: &Call, key: &[u8], kind: Kind) -> Run {
-    if c.session.in_exec || !others_wait(c, key, kind) {
-        return Ok(());
-    }
-    Err(Stop::Wait(Wait {
-        keys: vec![key.to_vec()],
-        timeout: None,
-        array: false,
-        all: false,
-        kind,
-    }))
 }
 
 /// The head of a key of this kind. One of another kind is nothing to who waits already, as in Redis.

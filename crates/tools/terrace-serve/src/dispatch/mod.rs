@@ -141,7 +141,8 @@ impl Dispatcher {
         let mut group = (line.at, line.out.bytes.len());
         let mut last = Instant::now();
         loop {
-            if line.out.bytes.len() >= PAUSE {
+            // Who was woken looks all the same, as others wait behind it.
+            if line.out.bytes.len() >= PAUSE && line.blocked.is_none() {
                 return self.end_group(line, work, group).unwrap_or(Outcome::Full);
             }
             if line.session.closing {

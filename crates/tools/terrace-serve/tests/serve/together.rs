@@ -275,44 +275,6 @@ fn flushes_and_swaps_wait_for_the_sync_too() {
 }
 
 #[test]
-fn what_was_waited_for_is_not_taken_by_who_does_not_wait() {
-    let served = Served::new();
-    let mut other = served.client();
-    for (waits, gives, takes) in [
-        ("BLPOP q 0", "RPUSH q 1", "LPOP q"),
-        ("BRPOP q 0", "RPUSH q 1", "RPOP q"),
-        ("BLMPOP 0 1 q LEFT", "RPUSH q 1", "LMPOP 1 q LEFT"),
-        ("BLMOVE q r LEFT LEFT 0", "RPUSH q 1", "RPOPLPUSH q s"),
-        ("BZPOPMIN z 0", "ZADD z 1 m", "ZPOPMIN z"),
-        ("BZPOPMIN z 0", "ZADD z 1 m", "ZMPOP 1 z MIN"),
-    ] {
-        for _ in 0..5 {
-            let mut waiting = served.client();
-            let words = |text: &'static str| text.split(' ').map(str::as_bytes).collect::<Vec<_>>();
-            waiting.send(&words(waits));
-            wait_until_blocked(&mut other, 1);
-            let both = [encoded(&words(gives)), encoded(&words(takes))].concat();
-            std::io::Write::write_all(&mut other.socket, &both).unwrap();
-            assert_eq!(other.read(), Value::Integer(1), "{gives}");
-            let taken = other.read();
-            let nothing = taken == Value::Null || taken == Value::Array(Vec::new());
-            assert!(nothing, "{takes}: {taken:?}");
-            assert_ne!(waiting.read(), Value::Null, "{waits}");
-            wait_until_blocked(&mut other, 0);
-        }
-    }
-    // Within a transaction it takes what it has put there itself.
-    let mut waiting = served.client();
-    waiting.send(&[b"BLPOP", b"q", b"0"]);
-    wait_until_blocked(&mut other, 1);
-    other.say("MULTI");
-    other.say("RPUSH q 1 2");
-    other.say("LPOP q");
-    assert_eq!(other.say("EXEC").items()[1].text(), "1");
-    assert_eq!(waiting.read().items()[1].text(), "2");
-}
-
-#[test]
 fn who_wants_no_answers_has_none_of_what_it_waited_for() {
     let served = Served::new();
     for (before, behind) in [

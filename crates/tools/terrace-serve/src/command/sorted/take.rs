@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::add::remove_member;
 use super::range::{Cut, Members, Part, place};
 use crate::command::call::Call;
-use crate::command::waits::{behind_others, others_wait, timeout, waited_for};
+use crate::command::waits::{others_wait, timeout, waited_for};
 use crate::stop::{Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
 use crate::store::codec::{Head, Kind, score_in, scores};
 
@@ -99,10 +99,7 @@ fn pop(c: &mut Call, highest: bool) -> Run {
         false => 1,
     };
     let found = match c.work.typed(key, Kind::Sorted)? {
-        Some(head) => {
-            behind_others(c, key, Kind::Sorted)?;
-            take(c, key, head, highest, most)?
-        }
+        Some(head) => take(c, key, head, highest, most)?,
         None => Members::new(),
     };
     match many && c.out.third {
@@ -197,7 +194,6 @@ fn pop_of_several(c: &mut Call, at: usize, fair: bool) -> Run<Option<Vec<Vec<u8>
         if fair && others_wait(c, key, Kind::Sorted) {
             continue;
         }
-        behind_others(c, key, Kind::Sorted)?;
         let found = take(c, key, head, highest, most)?;
         c.out.array(2);
         c.out.bulk(key);

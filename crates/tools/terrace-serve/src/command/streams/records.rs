@@ -332,16 +332,23 @@ impl Pending {
 
     /// What a group has not acknowledged, all of it counted.
     pub fn summary(work: &Work, head: &Head, group: &[u8]) -> Run<Summary> {
-        work.may_go_through(head.count)?;
         let mut summary = Summary::default();
         Pending::each(work, head, group, (Id::MIN, Id::MAX), &mut |pending| {
             let (_, last) = summary.ends.get_or_insert((pending.id, pending.id));
             *last = pending.id;
             summary.count += 1;
             *summary.of.entry(pending.consumer).or_default() += 1;
-            ControlFlow::Continue(())
+            on_while(work.may_go_through(summary.count).is_ok())
         })?;
+        work.may_go_through(summary.count)?;
         Ok(summary)
+    }
+}
+
+fn on_while(goes_on: bool) -> ControlFlow<()> {
+    match goes_on {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
     }
 }
 
@@ -385,8 +392,9 @@ pub fn count_consumers(work: &Work, head: &Head, group: &[u8]) -> Run<u64> {
     let mut many = 0;
     work.each(&low, &high, false, &mut |_, _| {
         many += 1;
-        ControlFlow::Continue(())
+        on_while(work.may_go_through(many).is_ok())
     })?;
+    work.may_go_through(many)?;
     Ok(many)
 }
 
