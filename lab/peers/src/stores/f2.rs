@@ -68,6 +68,7 @@ impl Sizes {
 }
 
 /// Changes a value: what it is called with, the old bytes, where the new ones go.
+// SAFETY: `call` below is the only one, and says what it is called with.
 type Change = unsafe extern "C" fn(*mut c_void, *const u8, *mut u8);
 
 // SAFETY: the signatures are those of `f2.cpp`, which is compiled with this file.
