@@ -80,7 +80,7 @@ fn round(seed: u64, shape: Shape, inclusive: bool) {
 
 fn round_with(options: Options, seed: u64, shape: Shape, inclusive: bool) {
     let disk = SimDisk::new(seed);
-    disk.set_lending(seed % 2 == 0);
+    disk.set_lending(seed.is_multiple_of(2));
     let db = Database::open_on(disk.shared(), options).unwrap();
     let options = MapOptions::new().inclusive(inclusive);
     let tree = create(&db, "t", shape, options).unwrap();
@@ -327,7 +327,7 @@ fn remove_range(map: &Map, rng: &mut Rng, recorder: &mut Recorder<'_>) {
 /// same records.
 fn round_of_ranges(seed: u64, shape: Shape) {
     let disk = SimDisk::new(seed);
-    disk.set_lending(seed % 2 == 0);
+    disk.set_lending(seed.is_multiple_of(2));
     // The reader of the changes may be late.
     let db = Database::open_on(disk.shared(), options().archive_lag(1 << 30)).unwrap();
     let mut changes = db.changes(ChangesOptions::new()).unwrap();

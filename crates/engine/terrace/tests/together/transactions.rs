@@ -362,7 +362,7 @@ fn every_cut(seed: u64, transactions: i64, first: u64, step: u64) {
     let mut n = first;
     loop {
         let disk = SimDisk::new(seed);
-        disk.set_lending(n % 2 == 0);
+        disk.set_lending(n.is_multiple_of(2));
         disk.inject(Injection::any(n, Fault::PowerCut));
         let synced = transfers(&disk, seed, transactions);
         if disk.is_powered() {
