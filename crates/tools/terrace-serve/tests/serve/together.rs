@@ -223,12 +223,12 @@ fn who_is_woken_while_its_answers_cannot_go_is_served_behind_them() {
         // Who comes behind it does not wait for it to read.
         let both = [
             encoded(&[b"RPUSH", b"q", b"y", b"z"]),
-            encoded(&[b"LPOP", b"q"]),
+            encoded(&[b"BLPOP", b"q", b"0"]),
         ]
         .concat();
         std::io::Write::write_all(&mut other.socket, &both).unwrap();
         assert_eq!(other.read(), Value::Integer(2), "{many}");
-        let first = other.read().text();
+        let first = other.read().items()[1].text();
         for _ in 0..many {
             assert_eq!(deaf.read().text().len(), 100_000);
         }
