@@ -1,9 +1,10 @@
 //! Scenarios of ranges that are removed at once: who has read in one finds out, and what was confirmed stays removed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use terrace::{
-    Change, ChangesOptions, Database, Durability, Kind, MapOptions, Merge, Tiers,
+    Change, ChangesOptions, Commit, Database, Durability, Kind, MapOptions, Merge, Tiers,
     TransactionOptions, Tree,
 };
 use terrace_sim::SimDisk;
@@ -18,6 +19,8 @@ const CUT: [Shape; 4] = [
     (Kind::Lsm, Tiers::Two, false),
 ];
 
+type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
 fn key(n: u32) -> Vec<u8> {
     format!("{n:05}").into_bytes()
 }
@@ -30,6 +33,30 @@ fn filled(disk: &SimDisk, shape: Shape) -> (Database, Tree) {
         tree.put(key(n), [7; 60]).unwrap();
     }
     (db, tree)
+}
+
+/// Does to a copy of the structure what a commit tells of it; how many ranges went.
+fn apply(commit: &Commit, copy: &mut Records) -> usize {
+    let mut ranges = 0;
+    for change in commit.changes() {
+        match change {
+            Change::Put {
+                structure,
+                key,
+                value,
+                ..
+            } if structure.name.as_deref() == Some("t") => {
+                copy.insert(key.to_vec(), value.to_vec());
+            }
+            Change::Delete { key, .. } => drop(copy.remove(key)),
+            Change::DeleteRange { low, high, .. } => {
+                ranges += 1;
+                copy.retain(|k, _| **k < *low || high.is_some_and(|high| **k >= *high));
+            }
+            _ => {}
+        }
+    }
+    ranges
 }
 
 /// The range goes while the new value is being worked out.
@@ -183,28 +210,10 @@ pub fn a_transaction_takes_a_range_with_its_other_changes() {
             "{shape:?}: what others have written there counts as read"
         );
         // What the commit tells comes to the same, in its order.
-        let mut copy: std::collections::BTreeMap<Vec<u8>, Vec<u8>> =
-            (0..3000).map(|n| (key(n), vec![7; 60])).collect();
+        let mut copy: Records = (0..3000).map(|n| (key(n), vec![7; 60])).collect();
         let mut ranges = 0;
         while let Some(commit) = changes.next_within(Duration::from_secs(1)).unwrap() {
-            for change in commit.changes() {
-                match change {
-                    Change::Put {
-                        structure,
-                        key,
-                        value,
-                        ..
-                    } if structure.name.as_deref() == Some("t") => {
-                        copy.insert(key.to_vec(), value.to_vec());
-                    }
-                    Change::Delete { key, .. } => drop(copy.remove(key)),
-                    Change::DeleteRange { low, high, .. } => {
-                        ranges += 1;
-                        copy.retain(|k, _| **k < *low || high.is_some_and(|high| **k >= *high));
-                    }
-                    _ => {}
-                }
-            }
+            ranges += apply(&commit, &mut copy);
             if ranges > 0 {
                 break;
             }
@@ -309,19 +318,9 @@ pub fn what_a_range_overrules_does_not_come_back() {
                 t.put(&tree, "00150y", "behind")
             });
             done.unwrap();
-            let mut copy = std::collections::BTreeMap::new();
+            let mut copy = Records::new();
             let commit = changes.next_within(Duration::from_secs(1)).unwrap();
-            for change in commit.expect("the commit is told").changes() {
-                match change {
-                    Change::Put { key, value, .. } => {
-                        drop(copy.insert(key.to_vec(), value.to_vec()))
-                    }
-                    Change::DeleteRange { low, high, .. } => {
-                        copy.retain(|k, _| **k < *low || high.is_some_and(|high| **k >= *high));
-                    }
-                    _ => {}
-                }
-            }
+            apply(&commit.expect("the commit is told"), &mut copy);
             let keys: Vec<_> = copy.keys().map(Vec::as_slice).collect();
             assert_eq!(keys, [&b"00150y"[..], b"00151"], "{shape:?}");
             let found = disk.crash(3);
