@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Attempt, Edge, Flags, InStorage, Interrupt, LargeRef, NoRoom, Ordered, Plan,
+    AccessMethod, Attempt, Edge, Flags, InStorage, Retry, LargeRef, NoRoom, Ordered, Plan,
     Sweep, Touch, Value, Window, overflow,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_methods::hash::Secret;
 use terrace_methods::{BTree, HashTable, Heap};
-use terrace_pages::{Class, CutInfo, PageStore, StoreOptions};
+use terrace_pages::{Class, CheckpointMeta, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 const PAGE: usize = 4096;
@@ -34,7 +34,7 @@ pub struct Image {
 fn store() -> Arc<PageStore> {
     let mut options = StoreOptions::new(FRAMES * PAGE as u64);
     options.page_bytes = PAGE;
-    let info = CutInfo {
+    let info = CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,
@@ -51,7 +51,7 @@ fn bounded<T>(store: &PageStore, mut attempt: impl FnMut() -> Attempt<T>) -> Res
     for _ in 0..MOST_STEPS {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(Interrupt::HotFull) => return Err(Error::invalid("it does not fit")),
+            Err(Retry::HotFull) => return Err(Error::invalid("it does not fit")),
             Err(interrupt) => store.settle(interrupt)?,
         }
     }
@@ -260,7 +260,7 @@ pub fn drive_chain(chain: &Chain, edits: &[u8]) {
     // What is not whole is damage, because the record still refers to it.
     match overflow::read(&store, chain.large, &mut value, &mut yes, &mut still) {
         Ok(()) => assert_eq!(value.len(), chain.value.len()),
-        Err(Interrupt::Fail(_)) => {}
+        Err(Retry::Fail(_)) => {}
         Err(other) => panic!("{other:?}"),
     }
     let mut pages = 0;

@@ -16,7 +16,8 @@ use crate::changes::Changes;
 use crate::data::size;
 use crate::follow::Follower;
 use crate::long::{Cancel, Long};
-use crate::map::{Hash, Lsm, Map, Ordered, Tree};
+use crate::map::Map;
+use crate::ordered::{Hash, Lsm, Ordered, Tree};
 use crate::shared::{Shared, Slot};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, parse};
@@ -196,7 +197,10 @@ impl Database {
                 shared.give_up(db);
                 return Ok(());
             }
-            db.close()
+            let closed = db.close();
+            // Who waited is told by now, before the interpreter may end.
+            shared.wakes.settle();
+            closed
         })
     }
 

@@ -3,8 +3,8 @@
 //! What holds everywhere:
 //! - whoever may wait lets go of the interpreter first, and holds no lock of this crate when it asks for
 //!   it again;
-//! - the engine calls no function of Python but those that hear how far it is, in a thread beside: what `update` and
-//!   `transaction` are given runs between two calls, so greenlets may change places in it;
+//! - the engine calls no function of Python but those that hear how far it is or that a page is there, in a thread
+//!   beside: what `update` and `transaction` are given runs between two calls, so greenlets may change places in it;
 //! - no panic crosses the border: it becomes an error, and the database refuses everything from then on;
 //! - a handle that is used after the database was closed, or in a child after a fork, answers with an error.
 
@@ -21,12 +21,14 @@ mod iterate;
 mod long;
 mod map;
 mod merge;
+mod ordered;
 mod removal;
 mod shared;
 mod snapshot;
 mod table;
 mod times;
 mod transaction;
+mod wake;
 
 use pyo3::prelude::*;
 
@@ -37,10 +39,10 @@ fn _terrace(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MAX_VALUE_BYTES", terrace::MAX_VALUE_BYTES)?;
     module.add_class::<database::Database>()?;
     module.add_class::<map::Map>()?;
-    module.add_class::<map::Ordered>()?;
-    module.add_class::<map::Tree>()?;
-    module.add_class::<map::Lsm>()?;
-    module.add_class::<map::Hash>()?;
+    module.add_class::<ordered::Ordered>()?;
+    module.add_class::<ordered::Tree>()?;
+    module.add_class::<ordered::Lsm>()?;
+    module.add_class::<ordered::Hash>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::Index>()?;
     module.add_class::<batch::Batch>()?;

@@ -1,21 +1,21 @@
-//! Structures: what all have in common, and what those have whose records are in order.
+//! Structures: what all have in common.
 
 use std::cell::RefCell;
-use std::ops::Bound as End;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PySlice, PyTuple};
 use terrace::{Durability, Expires};
 
 use crate::data::{Data, data, owned, pair};
-use crate::iterate::{Entries, Of, View, What, either_way};
+use crate::iterate::{Entries, Of, View, What};
 use crate::long::{Ear, Long};
 use crate::merge::Merge;
 use crate::shared::Slot;
 use crate::times::{in_seconds, seconds};
+use crate::wake::Wake;
 
 /// Changes that `update` writes at once, and bytes: what holds nobody else up.
 const GROUP_CHANGES: usize = 10_000;
@@ -38,6 +38,17 @@ pub struct Map {
     pub slot: Arc<Slot<terrace::Map>>,
 }
 
+/// The value that was found.
+fn take_value(py: Python<'_>) -> Py<PyBytes> {
+    VALUE.with_borrow_mut(|value| {
+        let object = PyBytes::new(py, value).unbind();
+        if value.capacity() > KEPT_BYTES {
+            *value = Vec::new();
+        }
+        object
+    })
+}
+
 /// What a write promises, if it was said.
 pub fn durability(sync: Option<bool>) -> Option<Durability> {
     sync.map(|sync| {
@@ -58,15 +69,7 @@ impl Map {
         let found = self.slot.with(py, |map| {
             VALUE.with_borrow_mut(|value| map.get_into(key.as_ref(), value))
         })?;
-        Ok(found.then(|| {
-            VALUE.with_borrow_mut(|value| {
-                let object = PyBytes::new(py, value).unbind();
-                if value.capacity() > KEPT_BYTES {
-                    *value = Vec::new();
-                }
-                object
-            })
-        }))
+        Ok(found.then(|| take_value(py)))
     }
 
     fn write_group(
@@ -254,6 +257,75 @@ impl Map {
     ) -> PyResult<Option<Py<PyAny>>> {
         let found = self.find(py, &data(key)?)?;
         Ok(found.map(Py::into_any).or(default))
+    }
+
+    /// For event loops: the value if memory has it, False if there is none, None if a page is missing. `missed` pages were
+    /// brought in before.
+    fn _look(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        missed: u32,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let key = data(key)?;
+        let found = self.slot.with(py, |map| {
+            VALUE.with_borrow_mut(|value| map.get_if_resident_after(key.as_ref(), value, missed))
+        })?;
+        Ok(found.map(|found| match found {
+            true => take_value(py).into_any(),
+            false => PyBool::new(py, false).to_owned().into_any().unbind(),
+        }))
+    }
+
+    /// The same of many keys: an answer for each, in their order.
+    fn _look_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: &Bound<'py, PyAny>,
+        missed: u32,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let keys = crate::data::keys(keys)?;
+        let found = self.slot.with(py, |map| {
+            let look = |key: &Vec<u8>| {
+                let mut value = Vec::new();
+                let found = map.get_if_resident_after(key, &mut value, missed)?;
+                Ok(found.map(|found| found.then_some(value)))
+            };
+            keys.iter().map(look).collect::<terrace::Result<Vec<_>>>()
+        })?;
+        let objects = found.into_iter().map(|found| match found {
+            Some(Some(value)) => PyBytes::new(py, &value).into_any(),
+            Some(None) => PyBool::new(py, false).to_owned().into_any(),
+            None => py.None().into_bound(py),
+        });
+        PyList::new(py, objects.collect::<Vec<_>>())
+    }
+
+    /// The same of whether there is a value.
+    fn _has(&self, py: Python<'_>, key: &Bound<'_, PyAny>, missed: u32) -> PyResult<Option<bool>> {
+        let key = data(key)?;
+        self.slot.with(py, |map| {
+            map.get_if_resident_after(key.as_ref(), &mut Vec::new(), missed)
+        })
+    }
+
+    /// Has a missing page brought in, and `then` called from another thread; False where only a call that waits
+    /// is left.
+    fn _when_resident(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        then: Py<PyAny>,
+    ) -> PyResult<bool> {
+        let key = data(key)?;
+        self.slot.with(py, |map| {
+            let Some(wakes) = self.slot.shared.wakes.sender() else {
+                return Ok(false);
+            };
+            map.when_resident(key.as_ref(), move || {
+                let _ = wakes.send(Wake::Call(then));
+            })
+        })
     }
 
     #[pyo3(signature = (keys, default=None))]
@@ -545,45 +617,8 @@ pub fn kind_name(kind: terrace::Kind) -> &'static str {
     }
 }
 
-/// A structure whose records are in the order of their keys.
-#[pyclass(frozen, subclass, extends = Map, module = "terrace")]
-pub struct Ordered;
-
-fn low(key: Option<Vec<u8>>) -> End<Vec<u8>> {
-    key.map_or(End::Unbounded, End::Included)
-}
-
-fn high(key: Option<Vec<u8>>) -> End<Vec<u8>> {
-    key.map_or(End::Unbounded, End::Excluded)
-}
-
-/// Bounds of a range, from what was given.
-pub fn bounds(
-    start: Option<&Bound<'_, PyAny>>,
-    stop: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(End<Vec<u8>>, End<Vec<u8>>)> {
-    Ok((
-        low(start.map(owned).transpose()?),
-        high(stop.map(owned).transpose()?),
-    ))
-}
-
-fn range_of(
-    map: &terrace::Map,
-    range: (End<Vec<u8>>, End<Vec<u8>>),
-) -> terrace::Result<terrace::Range> {
-    match (map.as_tree(), map.as_table()) {
-        (Some(tree), _) => tree.range(range),
-        (_, Some(table)) => table.range(range),
-        _ => map.iter(),
-    }
-}
-
-/// A record on its way out.
-type Record<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-
 /// Takes the first or the last record out.
-fn popped(map: &terrace::Map, first: bool) -> terrace::Result<Option<(Vec<u8>, Vec<u8>)>> {
+pub fn popped(map: &terrace::Map, first: bool) -> terrace::Result<Option<(Vec<u8>, Vec<u8>)>> {
     loop {
         let mut all = map.iter()?;
         let next = if first { all.next() } else { all.next_back() };
@@ -596,104 +631,3 @@ fn popped(map: &terrace::Map, first: bool) -> terrace::Result<Option<(Vec<u8>, V
         }
     }
 }
-
-fn prefix_of(map: &terrace::Map, prefix: &[u8]) -> terrace::Result<terrace::Range> {
-    match (map.as_tree(), map.as_table()) {
-        (Some(tree), _) => tree.prefix(prefix),
-        (_, Some(table)) => table.prefix(prefix),
-        _ => map.iter(),
-    }
-}
-
-#[pymethods]
-impl Ordered {
-    #[pyo3(signature = (start=None, stop=None, *, reverse=false))]
-    fn range(
-        this: PyRef<'_, Self>,
-        py: Python<'_>,
-        start: Option<&Bound<'_, PyAny>>,
-        stop: Option<&Bound<'_, PyAny>>,
-        reverse: bool,
-    ) -> PyResult<Entries> {
-        let range = bounds(start, stop)?;
-        let slot = &this.as_super().slot;
-        let range = slot.with(py, |map| range_of(map, range))?;
-        Ok(Entries::new(
-            &slot.shared,
-            either_way(range, reverse),
-            What::Items,
-        ))
-    }
-
-    #[pyo3(signature = (prefix, *, reverse=false))]
-    fn prefix(
-        this: PyRef<'_, Self>,
-        py: Python<'_>,
-        prefix: &Bound<'_, PyAny>,
-        reverse: bool,
-    ) -> PyResult<Entries> {
-        let prefix = data(prefix)?;
-        let slot = &this.as_super().slot;
-        let range = slot.with(py, |map| prefix_of(map, prefix.as_ref()))?;
-        Ok(Entries::new(
-            &slot.shared,
-            either_way(range, reverse),
-            What::Items,
-        ))
-    }
-
-    fn first<'py>(
-        this: PyRef<'py, Self>,
-        py: Python<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let found = this
-            .as_super()
-            .slot
-            .with(py, |map| map.iter()?.next().transpose())?;
-        Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
-    }
-
-    /// Takes the record with the lowest key out: a queue.
-    fn pop_first<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Option<Record<'py>>> {
-        let popped = this.as_super().slot.with(py, |map| popped(map, true))?;
-        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
-    }
-
-    /// Takes the record with the highest key out: a stack.
-    fn pop_last<'py>(this: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Option<Record<'py>>> {
-        let popped = this.as_super().slot.with(py, |map| popped(map, false))?;
-        Ok(popped.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
-    }
-
-    fn last<'py>(
-        this: PyRef<'py, Self>,
-        py: Python<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let found = this
-            .as_super()
-            .slot
-            .with(py, |map| map.iter()?.next_back().transpose())?;
-        Ok(found.map(|(key, value)| (PyBytes::new(py, &key), PyBytes::new(py, &value))))
-    }
-}
-
-/// An ordered map.
-#[pyclass(frozen, extends = Ordered, module = "terrace")]
-pub struct Tree;
-
-/// An ordered map whose cold records lie in levels of packed pages.
-#[pyclass(frozen, extends = Ordered, module = "terrace")]
-pub struct Lsm;
-
-/// A map without order.
-#[pyclass(frozen, extends = Map, module = "terrace")]
-pub struct Hash;
-
-#[pymethods]
-impl Tree {}
-
-#[pymethods]
-impl Lsm {}
-
-#[pymethods]
-impl Hash {}

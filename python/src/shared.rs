@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
 
 use crate::errors::Failure;
+use crate::wake::Wakes;
 
 /// How many forks lie between this process and the one that loaded the module.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -31,6 +32,7 @@ pub struct Shared {
     /// One for the database and all its parts.
     broken: Arc<AtomicBool>,
     slots: Mutex<Vec<Weak<dyn Emptied>>>,
+    pub wakes: Wakes,
 }
 
 /// What closing empties.
@@ -56,6 +58,7 @@ impl Shared {
             what,
             broken,
             slots: Mutex::default(),
+            wakes: Wakes::default(),
         })
     }
 
@@ -165,6 +168,14 @@ impl Shared {
                     .or_else(|| panic.downcast_ref::<String>().cloned());
                 Err(Failure::Defect(text.unwrap_or_else(|| "a panic".into())))
             }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            std::mem::forget(std::mem::take(&mut self.wakes));
         }
     }
 }

@@ -10,7 +10,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyType};
 use crate::data::{data, owned};
 use crate::iterate::{Entries, Of, View, What, either_way};
 use crate::long::Long;
-use crate::map::{bounds, kind_name};
+use crate::map::kind_name;
+use crate::ordered::bounds;
 use crate::shared::{Shared, Slot};
 use crate::table::{Index, indexes};
 

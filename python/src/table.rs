@@ -7,7 +7,8 @@ use pyo3::types::PyDict;
 
 use crate::data::data;
 use crate::iterate::{Entries, What, either_way};
-use crate::map::{Map, Ordered, bounds};
+use crate::map::Map;
+use crate::ordered::{Ordered, bounds};
 use crate::shared::Slot;
 
 /// Rows by a primary key, with indexes.

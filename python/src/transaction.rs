@@ -17,8 +17,9 @@ use terrace::{Attempted, Error, TransactionOptions};
 use crate::data::{data, keys, owned, values};
 use crate::errors::Failure;
 use crate::iterate::{Entries, Record, Source, What};
-use crate::map::{Map, bounds, durability};
+use crate::map::{Map, durability};
 use crate::merge::Merge;
+use crate::ordered::bounds;
 use crate::shared::Slot;
 use crate::times::in_seconds;
 

@@ -1,5 +1,8 @@
 """The same with `await`: calls run on a few threads of their own, and wait when too many are under way.
 
+`get`, `get_many` and `contains` of a structure take none of them: what memory has is answered at once, and pages that it has not
+are read by a thread of the database, for all who wait.
+
     import terrace.aio
     async with await terrace.aio.open("x.db", memory="64MiB") as db:
         users = await db.tree("users")
@@ -12,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from os import PathLike
 from types import TracebackType
@@ -47,6 +51,14 @@ THREADS = 4
 QUEUE = 64
 #: Records that cross over at once.
 CHUNK = 1024
+#: Pages that are brought in for one look, before it is made on a thread.
+MISSES = 4
+#: Keys of one call that are looked at at a time.
+LOOKS = 256
+#: Pages of one call that are waited for at a time: as many as the thread of the database reads together.
+PAGES = 64
+#: Looks that memory answers, before other tasks have their turn.
+TURNS = 64
 
 
 class _Pool:
@@ -90,6 +102,18 @@ class _Pool:
         self._threads.shutdown(wait=False)
 
 
+def _tell(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+    try:
+        loop.call_soon_threadsafe(_look_again, future)
+    except RuntimeError:
+        pass  # The loop is closed, and with it ended who waited.
+
+
+def _look_again(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 class AsyncIndex:
     """An index of a table, for reading, with `await`: primary keys with their rows."""
 
@@ -131,7 +155,9 @@ class AsyncReader:
 
     async def get_many(self, keys: Iterable[Data]) -> list[bytes | None]:
         """The values of many keys in one call."""
-        return await self._pool.run(self._read.get_many, list(keys))
+        # One key alone is no list of keys, which the call says.
+        keys = keys if isinstance(keys, bytes | str) else list(keys)
+        return await self._pool.run(self._read.get_many, keys)
 
     async def contains(self, key: Data) -> bool:
         """Whether a key is there."""
@@ -172,6 +198,90 @@ class AsyncMap(AsyncReader):
     def __init__(self, pool: _Pool, map: Tree | Lsm | Hash | Table) -> None:
         super().__init__(pool, map)
         self.map = map
+        self._answered = 0
+
+    async def _see(self, look: Callable[[Data, int], T | None], key: Data) -> T | None:
+        """What memory answers, at once or when it has the pages that were missing; None if that takes a thread."""
+        loop, missed = asyncio.get_running_loop(), 0
+        while (found := look(key, missed)) is None:
+            future: asyncio.Future[None] = loop.create_future()
+            if missed == MISSES or not self.map._when_resident(key, partial(_tell, loop, future)):
+                return None
+            await future
+            missed += 1
+        await self._take_turns(1)
+        return found
+
+    async def _take_turns(self, looks: int) -> None:
+        """Lets others have their turn behind so many looks."""
+        self._answered += looks
+        if self._answered >= TURNS:
+            self._answered = 0
+            await asyncio.sleep(0)
+
+    async def get(self, key: Data) -> bytes | None:
+        """The value of a key, if it is there."""
+        found = await self._see(self.map._look, key)
+        if found is None:
+            return await super().get(key)
+        return found if isinstance(found, bytes) else None
+
+    async def get_many(self, keys: Iterable[Data]) -> list[bytes | None]:
+        """The values of many keys in one call."""
+        if isinstance(keys, bytes | str):
+            return await super().get_many(keys)
+        keys = list(keys)
+        values: list[bytes | None] = [None] * len(keys)
+        for_thread: list[int] = []
+        for start in range(0, len(keys), LOOKS):
+            lacking = self._look_at(keys, values, range(start, min(start + LOOKS, len(keys))), 0)
+            for at in range(0, len(lacking), PAGES):
+                for_thread += await self._see_many(keys, values, lacking[at : at + PAGES])
+            await self._take_turns(LOOKS)
+        if for_thread:
+            found = await super().get_many([keys[i] for i in for_thread])
+            for i, value in zip(for_thread, found, strict=True):
+                values[i] = value
+        return values
+
+    def _look_at(
+        self, keys: list[Data], values: list[bytes | None], places: Iterable[int], missed: int
+    ) -> list[int]:
+        """Puts what memory has of these places into `values`, and gives those of which a page is missing."""
+        places = list(places)
+        lacking: list[int] = []
+        found = self.map._look_many([keys[i] for i in places], missed)
+        for i, value in zip(places, found, strict=True):
+            if isinstance(value, bytes):
+                values[i] = value
+            elif value is None:
+                lacking.append(i)
+        return lacking
+
+    async def _see_many(self, keys: list[Data], values: list[bytes | None], places: list[int]) -> list[int]:
+        """The same when the pages that are missing have come, which are read together; what takes a thread is left."""
+        loop = asyncio.get_running_loop()
+        for_thread: list[int] = []
+        for missed in range(1, MISSES + 1):
+            waits: list[asyncio.Future[None]] = []
+            asked: list[int] = []
+            for i in places:
+                future: asyncio.Future[None] = loop.create_future()
+                if self.map._when_resident(keys[i], partial(_tell, loop, future)):
+                    waits.append(future)
+                    asked.append(i)
+                else:
+                    for_thread.append(i)
+            for future in waits:
+                await future
+            if not (places := self._look_at(keys, values, asked, missed)):
+                break
+        return for_thread + places
+
+    async def contains(self, key: Data) -> bool:
+        """Whether a key is there."""
+        found = await self._see(self.map._has, key)
+        return await super().contains(key) if found is None else found
 
     async def put(
         self, key: Data, value: Data, *, expire: float | None = None, sync: bool | None = None

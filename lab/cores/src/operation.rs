@@ -74,11 +74,17 @@ pub fn key(i: u64) -> [u8; 8] {
 }
 
 impl Store {
-    /// A database in `folder` with `records` of them, all in memory.
-    pub fn new(structure: Structure, folder: &Path, records: u64) -> Result<Store> {
+    /// A database in `folder` with `records` of them, all in memory; with threads in the background or without.
+    pub fn new(
+        structure: Structure,
+        folder: &Path,
+        records: u64,
+        background: bool,
+    ) -> Result<Store> {
         // Three times the records: both tiers hold all of them.
         let memory = (64 << 20) + records * VALUE as u64 * 3;
-        let db = Database::open(folder, Options::new().memory(memory))?;
+        let options = Options::new().memory(memory).foreground(!background);
+        let db = Database::open(folder, options)?;
         let ordered = match structure {
             Structure::Tree => Some(db.tree("records")?),
             Structure::Hash => None,

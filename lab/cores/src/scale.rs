@@ -16,7 +16,7 @@ use crate::operation::{Operation, Scratch, Store, Structure, key};
 /// Shards of the map that is compared with: more than any number of threads that is likely.
 const SHARDS: usize = 256;
 
-/// One call in so many is timed.
+/// One call in this many is timed.
 const TIMED: u64 = 16;
 
 /// One run.
@@ -58,7 +58,7 @@ pub fn run(threads: &[usize], seconds: f64, records: u64, folder: &Path, json: b
     for structure in Structure::value_variants() {
         let folder = folder.join(format!("cores-scale-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let store = Store::new(*structure, &folder, records)?;
+        let store = Store::new(*structure, &folder, records, true)?;
         let what = format!("{structure:?}").to_lowercase();
         for operation in Operation::value_variants() {
             if Store::knows(*structure, *operation) {

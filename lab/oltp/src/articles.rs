@@ -64,7 +64,7 @@ pub fn schema() -> Vec<TableDef> {
 }
 
 row!(
-    /// Somebody.
+    /// A user.
     User { id: u32, email: String, first: String, last: String, comments: u32, city: String }
 );
 row!(

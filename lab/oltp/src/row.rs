@@ -71,7 +71,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// A text of so many letters that follows from a number.
+/// A text of this many letters that follows from a number.
 pub fn text(rng: &mut terrace_bench::rng::Rng, shortest: u64, longest: u64) -> String {
     let len = shortest + rng.below(longest - shortest + 1);
     (0..len)
@@ -90,7 +90,7 @@ pub fn key(parts: &[&[u8]]) -> [u8; 8] {
     key
 }
 
-/// The next greater key of so many bytes: the end of the range of all that begin with these.
+/// The next greater key of the same length: the end of the range of all that begin with these.
 pub fn past(prefix: &[u8]) -> Vec<u8> {
     let mut past = prefix.to_vec();
     while let Some(last) = past.last_mut() {

@@ -24,7 +24,7 @@ pub struct TableDef {
     pub indexes: &'static [IndexDef],
     /// Whether its rows are so few or so often read that they never leave memory.
     pub resident: bool,
-    /// Ranges that are read lie within keys that begin with the same so many bytes; 0 where they do not.
+    /// Ranges that are read lie within keys that begin with the same `prefix` bytes; 0 where they do not.
     pub prefix: usize,
 }
 
@@ -54,7 +54,7 @@ pub fn missing(what: impl fmt::Display) -> Stop {
 }
 
 /// The operations of a transaction. Tables and indexes go by their numbers in the schema. Ranges are half open, and
-/// answer so many rows at most, from the low end or (`back`) from the high one.
+/// answer at most `limit` rows, from the low end or (`back`) from the high one.
 pub trait Txn {
     /// The partition that all operations after this are about; where there is none, nothing.
     fn on(&mut self, partition: usize);
@@ -81,7 +81,7 @@ pub struct Span<'a> {
     pub low: &'a [u8],
     /// To before this one.
     pub high: &'a [u8],
-    /// So many rows at most.
+    /// At most this many rows.
     pub limit: usize,
     /// Whether from the high end.
     pub back: bool,
@@ -172,7 +172,7 @@ pub trait Engine: Sync {
     fn figures(&self) -> Figures;
 }
 
-/// All rows of a table in all partitions, in transactions of a thousand rows each: for oracles, when nobody writes.
+/// All rows of a table in all partitions, in transactions of a thousand rows each: for oracles, when nothing writes.
 ///
 /// # Errors
 /// Those of the engine, and of `see`.

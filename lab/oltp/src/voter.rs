@@ -1,4 +1,5 @@
-//! Voter: votes by phone, so many for each phone at most, counted by phone and by contestant and state.
+//! Voter: votes by phone, at most a fixed number for each phone, counted by phone and by contestant and
+//! state.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ row!(
     Vote { id: u64, phone: u64, state: u8, contestant: u8, created: u64 }
 );
 row!(
-    /// Votes of somebody.
+    /// A count of votes.
     Count { votes: u32 }
 );
 
@@ -90,7 +91,7 @@ impl Client {
     /// Those of the engine.
     pub fn step(&mut self, engine: &dyn Engine) -> anyhow::Result<usize> {
         let phone = self.rng.below(self.phones) * self.partitions as u64 + self.partition as u64;
-        // One of a hundred names somebody who does not stand.
+        // One of a hundred votes names a person who does not stand.
         let contestant = if self.rng.below(100) == 0 {
             99
         } else {
@@ -138,7 +139,7 @@ impl Client {
     }
 }
 
-/// The sums agree, and nobody has more votes than the limit; answers how many votes there are.
+/// The sums agree, and no phone has more votes than the limit; answers how many votes there are.
 ///
 /// # Errors
 /// What does not agree; those of the engine.

@@ -8,7 +8,7 @@ use crate::{articles, tpcc, voter, ycsb};
 pub enum Work {
     /// TPC-C.
     Tpcc(tpcc::Size),
-    /// Voter, with so many phones in each partition.
+    /// Voter, with this many phones in each partition.
     Voter(u64),
     /// Articles.
     Articles(articles::Size),
@@ -79,7 +79,7 @@ impl Work {
         }
     }
 
-    /// Whether everything is as it has to be, after so many changes of YCSB.
+    /// Whether everything is as it has to be, after this many changes of YCSB.
     ///
     /// # Errors
     /// What is not; those of the engine.

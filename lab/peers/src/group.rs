@@ -17,7 +17,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// One that may have so many bytes, all in all.
+    /// One that may have this many bytes, all in all.
     ///
     /// # Errors
     /// What the system says; that no groups can be made there.

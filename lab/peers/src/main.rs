@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
-use terrace_bench::{Distribution, Load, Prepared, StoreLabels, Warmup, Workload};
+use terrace_bench::device::Device;
+use terrace_bench::{Distribution, Event, Load, Part, Prepared, StoreLabels, Warmup, Workload};
 use terrace_papers::results::{Results, write_whole};
 
 use runs::Plan;
-use store::{Measured, Opening};
+use store::{Measured, Opening, Paced};
 
 /// The stores that people know beside Terrace: the same workloads, memory and promises.
 #[derive(Parser)]
@@ -83,7 +84,8 @@ struct One {
     store: String,
     /// A folder for it, which is made
     folder: PathBuf,
-    /// Letters of YCSB's workloads: one after the other, over what is loaded once
+    /// Letters of YCSB's workloads, and m for reads of some records together: one after the other, over what is
+    /// loaded once
     #[arg(long, value_delimiter = ',', required = true)]
     workload: Vec<String>,
     #[arg(long)]
@@ -96,6 +98,34 @@ struct One {
     threads: usize,
     #[arg(long)]
     seconds: f64,
+    /// Of m: how many records are read together
+    #[arg(long, default_value_t = 64)]
+    together: usize,
+    /// While it is measured the disk is as slow as one that serves so many requests of 16 KiB a second: F2 alone
+    #[arg(long)]
+    device_iops: Option<u32>,
+    /// The least that each request to that disk takes, in microseconds
+    #[arg(long, default_value_t = 100)]
+    device_latency: u64,
+    /// A request of fewer bytes takes as long as one of so many; with 16384 requests alone count
+    #[arg(long, default_value_t = 4096)]
+    device_least: u64,
+}
+
+impl One {
+    fn paced(&self) -> Result<Option<Paced>> {
+        let Some(rate) = self.device_iops else {
+            return Ok(None);
+        };
+        if self.store != "f2" {
+            bail!("--device-iops is for f2 alone");
+        }
+        let device = Device::new(rate, Duration::from_micros(self.device_latency));
+        Ok(Some(Paced {
+            device: device.map_err(|problem| anyhow!("--device-iops: {problem}"))?,
+            least_bytes: self.device_least,
+        }))
+    }
 }
 
 impl Size {
@@ -136,7 +166,8 @@ fn workload(letter: &str) -> Result<Workload> {
         "d" => Workload::D,
         "e" => Workload::E,
         "f" => Workload::F,
-        _ => bail!("there is no workload {letter:?}: a, b, c, d, e, f"),
+        "m" => Workload::MultiGet,
+        _ => bail!("there is no workload {letter:?}: a, b, c, d, e, f, m"),
     })
 }
 
@@ -150,6 +181,7 @@ fn plan_of(known: &stores::Known, args: &One, letter: &str) -> Result<terrace_be
         other => bail!("there is no distribution {other:?}: zipf, ycsb, uniform"),
     };
     plan.threads = args.threads;
+    plan.together = args.together;
     plan.duration = Duration::from_secs_f64(args.seconds);
     plan.warmup = Warmup::Fixed(plan.duration);
     plan.store = StoreLabels {
@@ -177,9 +209,12 @@ fn one(args: &One) -> Result<()> {
         memory: args.memory,
         data: runs::data_bytes(args.records),
         threads: args.threads,
+        paced: args.paced()?,
     };
     let mut opened = None;
-    for mut plan in plans? {
+    for (i, mut plan) in plans?.into_iter().enumerate() {
+        // None asks again for what the one before it has brought into memory.
+        plan.draws = i as u64;
         if opened.is_some() {
             plan.load = Load::Skip;
         }
@@ -191,7 +226,12 @@ fn one(args: &One) -> Result<()> {
             opened = Some(Measured::new(store, &args.folder, known.load_batch));
         }
         if let Some(store) = &opened {
-            println!("{}", prepared.run(store, &mut |_| ())?.to_json());
+            let report = prepared.run(store, &mut |event| {
+                if let Event::Begin { part, .. } = event {
+                    store.pace(matches!(part, Part::Measure | Part::Moved));
+                }
+            })?;
+            println!("{}", report.to_json());
         }
     }
     Ok(())

@@ -498,7 +498,7 @@ impl Table {
     }
 }
 
-/// The bytes of so many records.
+/// The bytes of this many records.
 pub fn data_bytes(records: u64) -> u64 {
     records * RECORD_BYTES
 }

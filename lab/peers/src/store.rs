@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use terrace_bench::device::Device;
 use terrace_bench::{Counters, Target, TargetResult, resident};
 
 /// A key and its value.
@@ -21,6 +22,17 @@ pub struct Opening<'a> {
     pub data: u64,
     /// Threads that use it.
     pub threads: usize,
+    /// The device that takes its time while it is measured, if it is not the one below.
+    pub paced: Option<Paced>,
+}
+
+/// A device of a certain speed: `terrace_bench::device`.
+#[derive(Clone, Copy)]
+pub struct Paced {
+    /// How fast it is.
+    pub device: Device,
+    /// Fewer bytes take as long as this many.
+    pub least_bytes: u64,
 }
 
 /// A store; every method may be called by many threads at once. A put that has returned survives the end of the
@@ -50,6 +62,22 @@ pub trait Store: Sync {
         None
     }
 
+    /// Reads many records; `visit` is given which of the keys it is, and the value if there is one. A store that
+    /// knows no better way reads one after the other.
+    fn get_many(
+        &self,
+        keys: &[[u8; 8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> TargetResult<()> {
+        let mut value = Vec::new();
+        for (i, key) in keys.iter().enumerate() {
+            value.clear();
+            let found = self.get(key, &mut value)?;
+            visit(i, found.then_some(&value[..]));
+        }
+        Ok(())
+    }
+
     /// Visits up to `limit` records in the order of keys, the first at `from` or behind it.
     fn scan(
         &self,
@@ -57,6 +85,16 @@ pub trait Store: Sync {
         limit: usize,
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> TargetResult<()>;
+
+    /// From now on its device is the paced one that it was opened with, or the one below.
+    fn pace(&self, on: bool) {
+        let _ = on;
+    }
+
+    /// Requests to read that it has made, and their bytes, if it counts them.
+    fn reads(&self) -> Option<(u64, u64)> {
+        None
+    }
 
     /// Brings what was loaded to its final place, as far as the store does that when it is asked.
     fn settle(&self) -> TargetResult<()> {
@@ -80,7 +118,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// A store whose files are in this folder; so many records are loaded at once, 1 for one after the other.
+    /// A store whose files are in this folder; this many records are loaded at once, 1 for one after the other.
     pub fn new(store: Box<dyn Store>, folder: &Path, load_batch: usize) -> Measured {
         Measured {
             store,
@@ -89,6 +127,11 @@ impl Measured {
             folder: folder.into(),
             locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// As [`Store::pace`].
+    pub fn pace(&self, on: bool) {
+        self.store.pace(on);
     }
 }
 
@@ -166,6 +209,14 @@ impl Target for Measured {
         Ok(true)
     }
 
+    fn get_many(
+        &self,
+        keys: &[[u8; 8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> TargetResult<()> {
+        self.store.get_many(keys, visit)
+    }
+
     fn scan(
         &self,
         from: &[u8],
@@ -177,10 +228,12 @@ impl Target for Measured {
 
     fn counters(&self) -> TargetResult<Counters> {
         let (read, written) = device_bytes();
+        let (read_requests, read) = self.store.reads().unwrap_or((0, read));
         let files = file_bytes(&self.folder);
         Ok(Counters {
             page_bytes: PAGE_BYTES,
             page_reads: read / PAGE_BYTES,
+            read_requests,
             page_writes: written / PAGE_BYTES,
             disk_bytes_written: written,
             disk_bytes: Some(files),

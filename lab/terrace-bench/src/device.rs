@@ -1,4 +1,4 @@
-//! A device that is always as fast: so many requests a second, each with a latency.
+//! A device that is always as fast: a fixed number of requests a second, each with a latency.
 //!
 //! Whether two tiers are faster than one depends on the disk, and those of shared machines are never
 //! twice the same: they have caches of their own, which serve best whoever reads the same pages again and
@@ -51,7 +51,7 @@ impl Device {
         Ok(Device { rate, latency })
     }
 
-    /// How long it is busy with so many bytes.
+    /// How long it is busy with this many bytes.
     fn service(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes.max(LEAST_BYTES)) * 1_000_000_000
             / (u128::from(REQUEST_BYTES) * u128::from(self.rate));
@@ -67,7 +67,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Takes a request of so many bytes that comes at `now`; when it is done.
+    /// Takes a request of this many bytes that comes at `now`; when it is done.
     pub fn take(&mut self, device: Device, now: Duration, bytes: u64) -> Duration {
         self.free_at = self.free_at.max(now) + device.service(bytes);
         self.free_at.max(now + device.latency)

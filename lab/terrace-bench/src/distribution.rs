@@ -170,7 +170,7 @@ impl Chooser {
         }
     }
 
-    /// A record, with the hot set where it is after so many moves, of [`MOST_MOVES`] at most.
+    /// A record, with the hot set where it is after this many moves, of [`MOST_MOVES`] at most.
     #[inline]
     pub fn record(&self, rng: &mut Rng, moves: usize) -> u64 {
         let places = &self.places[moves];

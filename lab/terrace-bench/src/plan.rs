@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::distribution::{Distribution, MOST_MOVES};
 use crate::records::{KEY_BYTES, KeyLayout, LEAST_VALUE_BYTES, ValueShape};
 use crate::resident;
-use crate::workload::Workload;
+use crate::workload::{MANY, MOST_TOGETHER, Workload};
 
 /// Everything that defines a benchmark.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// How many threads run operations.
     pub threads: usize,
+    /// How many records one multi-get asks for.
+    pub together: usize,
     /// How long to measure.
     pub duration: Duration,
     /// With the workload `shift`: how often the hot set moves in that time, at the same distances; from 1 to
@@ -125,6 +127,7 @@ impl Plan {
             layout: KeyLayout::Spaced,
             memory_bytes,
             threads: 4,
+            together: MANY,
             duration: Duration::from_secs(30),
             moves: 1,
             warmup: Warmup::Steady {
@@ -174,6 +177,12 @@ impl Plan {
             return Some(format!(
                 "the number of threads must be from 1 to 1024, not {}",
                 self.threads
+            ));
+        }
+        if !(1..=MOST_TOGETHER).contains(&self.together) {
+            return Some(format!(
+                "the number of records that are read together must be from 1 to {MOST_TOGETHER}, not {}",
+                self.together
             ));
         }
         if !(1..=MOST_MOVES).contains(&self.moves) {

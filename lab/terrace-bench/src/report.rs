@@ -102,6 +102,7 @@ impl Span {
         let (a, b) = (&before.counters, &after.counters);
         let counters = Counters {
             page_reads: a.page_reads + b.page_reads,
+            read_requests: a.read_requests + b.read_requests,
             page_writes: a.page_writes + b.page_writes,
             disk_bytes_written: a.disk_bytes_written + b.disk_bytes_written,
             log_bytes: a.log_bytes + b.log_bytes,

@@ -1,5 +1,5 @@
 //! How much memory this process really has, how long it was on a processor, and what it read and wrote: what the
-//! kernel says, not what anybody believes.
+//! kernel says, not what a library believes.
 
 use std::fs;
 

@@ -101,7 +101,9 @@ pub struct Counters {
     pub page_bytes: u64,
     /// Pages read from the disk.
     pub page_reads: u64,
-    /// Of them those that were read to let records go from the hot tier.
+    /// Requests to read, of a store whose reads are of many sizes.
+    pub read_requests: u64,
+    /// Of the pages those that were read to let records go from the hot tier.
     pub demotion_reads: u64,
     /// Those that looking what is used has read, and closing pages up.
     pub ageing_reads: u64,
@@ -178,6 +180,7 @@ impl Counters {
         let a = earlier;
         Counters {
             page_reads: self.page_reads.saturating_sub(a.page_reads),
+            read_requests: self.read_requests.saturating_sub(a.read_requests),
             processor_us: self.processor_us.saturating_sub(a.processor_us),
             demotion_reads: self.demotion_reads.saturating_sub(a.demotion_reads),
             ageing_reads: self.ageing_reads.saturating_sub(a.ageing_reads),

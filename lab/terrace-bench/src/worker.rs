@@ -14,7 +14,7 @@ use crate::plan::{Load, Plan};
 use crate::records::{KeySpace, ValueShape, check_value, fill_value};
 use crate::rng::{Rng, mix};
 use crate::target::{Target, TargetResult};
-use crate::workload::{LONGEST_SCAN, MANY, Operation, Workload};
+use crate::workload::{LONGEST_SCAN, Operation, Workload};
 
 /// Records that a loading thread takes at a time.
 const LOAD_STEP: u64 = 256;
@@ -411,7 +411,7 @@ impl<'a> Worker<'a> {
 
     fn read_many(&mut self) -> Result<(), Error> {
         let plan = self.shared.plan;
-        let numbers: Vec<u64> = (0..MANY)
+        let numbers: Vec<u64> = (0..plan.together)
             .map(|_| self.shared.keys.number(self.choose()))
             .collect();
         let keys: Vec<[u8; 8]> = numbers.iter().map(|n| n.to_be_bytes()).collect();
@@ -431,7 +431,7 @@ impl<'a> Worker<'a> {
         match wrong {
             Some(error) => Err(error),
             None => {
-                Tally::add(&self.tally.checked, MANY as u64);
+                Tally::add(&self.tally.checked, plan.together as u64);
                 Ok(())
             }
         }

@@ -17,12 +17,15 @@ pub enum Operation {
     ReadModifyWrite,
     /// A transaction that reads two records and changes both.
     Transfer,
-    /// Reads of [`MANY`] records together.
+    /// Reads of some records together, [`MANY`] unless the plan says another number.
     MultiGet,
 }
 
-/// Records that one multi-get asks for.
+/// Records that one multi-get asks for, unless the plan says another number.
 pub const MANY: usize = 64;
+
+/// The most that a plan may say.
+pub const MOST_TOGETHER: usize = 100_000;
 
 /// The most records that one scan asks for; the length is drawn evenly from 1 up.
 pub const LONGEST_SCAN: u64 = 100;
@@ -78,7 +81,7 @@ pub enum Workload {
     Shift,
     /// Transactions that read two records and change both.
     Transfer,
-    /// Reads of 64 records together.
+    /// Reads of some records together.
     MultiGet,
 }
 

@@ -14,7 +14,7 @@ use terrace_bench::{
 fn plan(workload: Workload) -> Plan {
     let mut plan = Plan::new(workload, 5_000, 5_000 * 128 / 5);
     plan.threads = 3;
-    plan.duration = Duration::from_millis(300);
+    plan.duration = Duration::from_millis(150);
     plan.warmup = Warmup::Fixed(Duration::from_millis(50));
     plan.window = Duration::from_millis(20);
     plan.audit = true;

@@ -105,7 +105,7 @@ fn measure<S: KeySet + Sync>(
 
 /// What is measured of each set of keys: the concurrent map, and the skip list of crossbeam.
 pub trait Threaded: KeySet + Sync + Sized {
-    /// Prints the rates of each map by one thread and by so many, and their ratio.
+    /// Prints the rates of each map by one thread and by several, and their ratio.
     fn threads(&self, set: &str, probes: &Probes<Self>, plan: &Plan, threads: usize);
 }
 

@@ -66,7 +66,7 @@ fn rate(n: usize, run: impl FnOnce()) -> f64 {
     n as f64 / (processor_time() - start).as_secs_f64()
 }
 
-/// A workload is run in so many slices, and the fastest counts: other programs that share the
+/// A workload is run in this many slices, and the fastest counts: other programs that share the
 /// caches and the memory slow a slice down, nothing speeds one up.
 const SLICES: usize = 16;
 

@@ -82,7 +82,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// A run with so much memory for each byte of data.
+    /// A run with this much memory for each byte of data.
     pub fn new(label: impl Into<String>, memory: f64, args: &str) -> Part {
         Part {
             label: label.into(),
@@ -107,7 +107,7 @@ impl Part {
         Part { slow, ..self }
     }
 
-    /// Measured so many times as long.
+    /// Measured this many times as long.
     pub fn times(self, times: f64) -> Part {
         Part { times, ..self }
     }

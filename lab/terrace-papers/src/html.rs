@@ -57,7 +57,7 @@ pub fn short(figure: f64) -> String {
     }
 }
 
-/// A bar: what it is of, its figure, and beside it that of somebody else.
+/// A bar: what it is of, its figure, and beside it that of others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     /// What it is called.

@@ -149,7 +149,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many runs.
+    /// Of this many runs.
     pub fn new(of: usize) -> Progress {
         Progress {
             began: Instant::now(),

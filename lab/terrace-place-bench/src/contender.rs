@@ -1,6 +1,6 @@
 //! Who places: our policies in the tree itself, rivals by a table.
 
-use terrace_place::rival::{Caption, Memtis, PAGE_2M, PAGE_4K, Rival, Tpp};
+use crate::rival::{Caption, Memtis, PAGE_2M, PAGE_4K, Rival, Tpp};
 use terrace_place::{
     Births, Fixed, HeatPolicy, Node, Order, Placement, Policy, Sampling, SinlkPolicy, Techniques,
     Verdict, View,

@@ -9,6 +9,7 @@ mod model;
 mod picture;
 mod random;
 mod report;
+mod rival;
 mod row;
 mod run;
 mod workload;

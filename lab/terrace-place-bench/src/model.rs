@@ -1,9 +1,9 @@
 //! What touches cost: counted by memory, or made to wait.
 
 use crate::random::mix;
+use crate::rival::{Rival, Table, Training};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use terrace_place::rival::{Rival, Table, Training};
 use terrace_place::{Model, NodeId, Tier};
 
 /// The nodes that a processor's cache would have: the last ones touched, sets of 16.
@@ -13,7 +13,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// For so many nodes.
+    /// For this many nodes.
     pub fn new(nodes: u64) -> Cache {
         let sets = (nodes / 16).max(1).next_power_of_two();
         Cache {
@@ -70,7 +70,7 @@ impl Count {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A cache of so many nodes begins, empty; an operation begins.
+    /// A cache of this many nodes begins, empty; an operation begins.
     pub fn begin(&self, nodes: u64, delay: Option<Duration>) {
         let mut state = self.state();
         state.cache = Some(Cache::new(nodes));

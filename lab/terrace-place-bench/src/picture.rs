@@ -54,7 +54,8 @@ fn kinds<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> String) -> Vec<String> {
     kinds
 }
 
-/// See the module's text; lines where rows have series, or differ by the share of fast memory, bars otherwise.
+/// The picture of a figure, as SVG: lines where rows have series, or differ by the share of fast memory, bars
+/// otherwise.
 pub fn picture(figure: &str, rows: &[Row]) -> Option<String> {
     let title = shown(figure)?;
     let trees = kinds(rows, |row| row.tree.to_string()).len();

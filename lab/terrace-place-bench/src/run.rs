@@ -4,10 +4,10 @@
 use crate::contender::Contender;
 use crate::model::{Count, State};
 use crate::random::Random;
+use crate::rival::{Known, Rival, Table, Training};
 use crate::workload::{Operation, Stream, Trace, Workload};
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
-use terrace_place::rival::{Known, Rival, Table, Training};
 use terrace_place::{
     Art, BTree, Kind, Masstree, Memory, PlacedTree, Placement, PlacementStats, Sampling, Sought,
     Steps,
@@ -47,7 +47,7 @@ pub struct Plan {
     pub fast_share: f64,
     /// Nodes that the processor's cache would hold, of all.
     pub cache: f64,
-    /// What is hot moves after so many operations.
+    /// What is hot moves after this many operations.
     pub shift: Option<u64>,
     /// Operations from one point of the series to the next; 0: no series.
     pub window: u64,

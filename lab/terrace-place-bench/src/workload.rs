@@ -129,7 +129,7 @@ pub enum Operation {
     Modify(u64),
     /// A key that is not there, beside this one.
     Insert(u64),
-    /// So many entries from this key on.
+    /// This many entries from this key on.
     Scan(u64, usize),
 }
 
@@ -162,8 +162,8 @@ const BLOCK: u64 = 4096;
 const LONGEST: u64 = 1 << 16;
 
 impl Trace {
-    /// Reads up to so many blocks of a file whose lines are `device,R or W,offset,length,time`, offset
-    /// and length in bytes: the form of Alibaba's traces. A heading is passed by.
+    /// Reads up to this many blocks of a file whose lines are `device,R or W,offset,length,time`,
+    /// offset and length in bytes: the form of Alibaba's traces. A heading is passed by.
     pub fn read(path: &Path, most: u64) -> Result<Trace> {
         let file = std::fs::File::open(path)
             .with_context(|| format!("{} cannot be opened", path.display()))?;

@@ -7,7 +7,7 @@ use terrace_pm::Result;
 use crate::rivals::Name;
 use crate::workload::{Outcome, Plan, Recovery, Work, recovery, run};
 
-/// An opening after a crash, by so many threads.
+/// An opening after a crash, by this many threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
     threads: usize,

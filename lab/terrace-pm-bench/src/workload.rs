@@ -253,7 +253,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Bytes of memory for so many pairs in any of the structures.
+/// Bytes of memory for this many pairs in any of the structures.
 fn capacity(records: u64) -> u64 {
     (records * 2 * 120 + (64 << 20)).next_multiple_of(2 << 20)
 }
@@ -326,7 +326,7 @@ impl Course {
         })
     }
 
-    /// The next so many operations. Profilers count what is done in here, so it stays a function.
+    /// The next this many operations. Profilers count what is done in here, so it stays a function.
     #[inline(never)]
     fn turn(&mut self, operations: u64) -> Result<()> {
         let mut last = self.counts();
@@ -511,7 +511,7 @@ pub struct Recovery {
     pub spent: f64,
 }
 
-/// Opens a map of so many keys whose log holds what is buffered.
+/// Opens a map of this many keys whose log holds what is buffered.
 pub fn recovery(records: u64, bytes_per_key: f64, threads: usize) -> Result<Recovery> {
     let heap = Arc::new(Heap::new(capacity(records))?);
     let memory = (records as f64 * bytes_per_key) as u64 + (64 << 10);

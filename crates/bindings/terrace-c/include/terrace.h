@@ -77,7 +77,7 @@ typedef enum {
      */
     TERRACE_SNAPSHOT_GONE = 13,
     /*
-     Somebody asked for the end of it.
+     A caller asked for the end of it.
      */
     TERRACE_CANCELLED = 14,
     /*
@@ -236,7 +236,7 @@ typedef enum {
      */
     TERRACE_CHANGE_RENAMED = 5,
     /*
-     Somebody has marked this place, see terrace_mark.
+     The application has marked this place, see terrace_mark.
      */
     TERRACE_CHANGE_MARKED = 6,
     /*
@@ -491,8 +491,8 @@ typedef struct {
      */
     const char *from;
     /*
-     Milliseconds after which what was written is made durable for who waits for it, if nobody else does that; 0 is a
-     second, TERRACE_FOREVER never.
+     Milliseconds after which what was written is made durable for whoever waits for it, if no thread has done that;
+     0 is a second, TERRACE_FOREVER never.
      */
     uint64_t sync_every_ms;
     /*
@@ -991,8 +991,8 @@ terrace_status terrace_compare_and_set(terrace_map *map,
                                        terrace_error **error);
 
 /*
- Stores a value that is there for so many milliseconds: from then on no reader sees it, and its space comes back by and
- by. The structure has to be made with `expiring`.
+ Stores a value that is there for this many milliseconds: from then on no reader sees it, and its space comes back by
+ and by. The structure has to be made with `expiring`.
  */
 terrace_status terrace_put_for(terrace_map *map,
                                terrace_slice key,
@@ -1012,7 +1012,8 @@ terrace_status terrace_put_until(terrace_map *map,
                                  terrace_error **error);
 
 /*
- Has a record expire in so many milliseconds, or never (TERRACE_FOREVER). `there` says whether it is; it may be NULL.
+ Has a record expire in this many milliseconds, or never (TERRACE_FOREVER). `there` says whether it is; it may be
+ NULL.
  */
 terrace_status terrace_expire_in(terrace_map *map,
                                  terrace_slice key,
@@ -1258,8 +1259,8 @@ terrace_status terrace_changes_with_snapshot(terrace_db *db,
                                              terrace_error **error);
 
 /*
- The next commit, waiting at most so many milliseconds for it, about, or TERRACE_FOREVER; `commit->data` is NULL if
- there is none, and `ended`, which may be NULL, says whether there will be none any more. Closing the reader ends
+ The next commit, waiting at most this many milliseconds for it, about, or TERRACE_FOREVER; `commit->data` is NULL
+ if there is none, and `ended`, which may be NULL, says whether there will be none any more. Closing the reader ends
  the wait. Go through the commit with terrace_commit_next, beginning at TERRACE_COMMIT_HEAD, and give it back with
  terrace_bytes_free. Threads may share a reader: each commit goes to one of them.
  */
@@ -1441,8 +1442,8 @@ terrace_status terrace_transaction_index_range(terrace_transaction *transaction,
                                                terrace_error **error);
 
 /*
- A snapshot of now, or one that is at most so many milliseconds old, which costs less where there is one. Give
- it back with terrace_release_snapshot: it keeps space.
+ A snapshot of now, or one that is at most this many milliseconds old, which costs less where there is one.
+ Give it back with terrace_release_snapshot: it keeps space.
  */
 terrace_status terrace_create_snapshot(terrace_db *db,
                                        uint64_t most_age_ms,

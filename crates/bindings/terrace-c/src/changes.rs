@@ -40,7 +40,7 @@ pub enum terrace_change_kind {
     TERRACE_CHANGE_DROPPED = 4,
     /// The structure has this name from now on.
     TERRACE_CHANGE_RENAMED = 5,
-    /// Somebody has marked this place, see terrace_mark.
+    /// The application has marked this place, see terrace_mark.
     TERRACE_CHANGE_MARKED = 6,
     /// No key of a range is there from now on: from `key` to before `value`, or to the end where `value.data` is NULL.
     TERRACE_CHANGE_DELETE_RANGE = 7,
@@ -105,8 +105,8 @@ pub extern "C" fn terrace_changes_with_snapshot(
     })
 }
 
-/// The next commit, waiting at most so many milliseconds for it, about, or TERRACE_FOREVER; `commit->data` is NULL if
-/// there is none, and `ended`, which may be NULL, says whether there will be none any more. Closing the reader ends
+/// The next commit, waiting at most this many milliseconds for it, about, or TERRACE_FOREVER; `commit->data` is NULL
+/// if there is none, and `ended`, which may be NULL, says whether there will be none any more. Closing the reader ends
 /// the wait. Go through the commit with terrace_commit_next, beginning at TERRACE_COMMIT_HEAD, and give it back with
 /// terrace_bytes_free. Threads may share a reader: each commit goes to one of them.
 #[unsafe(no_mangle)]

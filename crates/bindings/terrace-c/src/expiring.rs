@@ -9,8 +9,8 @@ use crate::raw::{self, call, handle, out, some_out, terrace_slice};
 use crate::status::{terrace_error, terrace_status};
 use crate::structure::terrace_map;
 
-/// Stores a value that is there for so many milliseconds: from then on no reader sees it, and its space comes back by and
-/// by. The structure has to be made with `expiring`.
+/// Stores a value that is there for this many milliseconds: from then on no reader sees it, and its space comes back by
+/// and by. The structure has to be made with `expiring`.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_put_for(
     map: *mut terrace_map,
@@ -47,7 +47,8 @@ pub extern "C" fn terrace_put_until(
     })
 }
 
-/// Has a record expire in so many milliseconds, or never (TERRACE_FOREVER). `there` says whether it is; it may be NULL.
+/// Has a record expire in this many milliseconds, or never (TERRACE_FOREVER). `there` says whether it is; it may be
+/// NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_expire_in(
     map: *mut terrace_map,

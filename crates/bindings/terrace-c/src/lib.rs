@@ -1,7 +1,8 @@
 //! Terrace for C: `include/terrace.h` is made of these files, docs/c.md is the guide.
 //!
-//! Handles are pointers that nobody may look into: they carry the number of a handle of `terrace-ffi`, so a
-//! closed one is an error. What C hands over is looked at in `raw.rs` and `structs.rs` alone.
+//! Handles are pointers that a caller may not look into: they carry the number of a handle of
+//! `terrace-ffi`, so a closed one is an error. What C hands over is looked at in `raw.rs` and `structs.rs`
+//! alone.
 
 mod backup;
 mod batch;

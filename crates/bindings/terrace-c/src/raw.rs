@@ -83,7 +83,7 @@ pub extern "C" fn terrace_bytes_free(bytes: *mut terrace_bytes) {
     let Some(mut bytes) = NonNull::new(bytes) else {
         return;
     };
-    // SAFETY: not NULL, so it is the caller's structure, which nobody else uses during the call.
+    // SAFETY: not NULL, so it is the caller's structure, which no other code uses during the call.
     let bytes = std::mem::replace(unsafe { bytes.as_mut() }, terrace_bytes::NONE);
     if !bytes.data.is_null() {
         let whole = ptr::slice_from_raw_parts_mut(bytes.data, bytes.len + 1);
@@ -97,7 +97,7 @@ fn is_null(what: &str) -> Failure {
     Failure::invalid(format!("{what} is NULL; give one"))
 }
 
-/// Bytes of C, at most so many. They are the caller's until the call returns.
+/// Bytes of C, at most this many. They are the caller's until the call returns.
 #[inline]
 fn lent<'a>(slice: terrace_slice, most: usize, what: &str) -> Result<&'a [u8]> {
     if slice.len == 0 {
@@ -112,7 +112,7 @@ fn lent<'a>(slice: terrace_slice, most: usize, what: &str) -> Result<&'a [u8]> {
             slice.len
         )));
     }
-    // SAFETY: not NULL, its length is no more than an object may have, and the caller says that so many bytes
+    // SAFETY: not NULL, its length is no more than an object may have, and the caller says that this many bytes
     // are there and stay as they are until the call returns.
     Ok(unsafe { std::slice::from_raw_parts(slice.data, slice.len) })
 }
@@ -159,7 +159,7 @@ pub fn array<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T]
     if count > isize::MAX as usize / size_of::<T>() {
         return Err(Failure::invalid(format!("{count} of {what} cannot be")));
     }
-    // SAFETY: not NULL, no longer than an object may be, and the caller says that so many are there and stay as
+    // SAFETY: not NULL, no longer than an object may be, and the caller says that this many are there and stay as
     // they are until the call returns.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
@@ -198,7 +198,7 @@ impl<T> Out<T> {
     /// The answer. What was there is not looked at.
     #[inline]
     pub fn set(&self, answer: T) {
-        // SAFETY: not NULL, so it is room for one of these, of the caller's, which nobody else uses during the
+        // SAFETY: not NULL, so it is room for one of these, of the caller's, which no other code uses during the
         // call.
         unsafe { self.0.write(answer) }
     }
@@ -210,7 +210,7 @@ pub fn out<T>(pointer: *mut T, what: &str) -> Result<Out<T>> {
     some_out(pointer).ok_or_else(|| is_null(what))
 }
 
-/// Where an answer goes, if somebody wants it.
+/// Where an answer goes, if the caller wants it.
 #[inline]
 pub fn some_out<T>(pointer: *mut T) -> Option<Out<T>> {
     NonNull::new(pointer).map(Out)
@@ -220,7 +220,7 @@ pub fn some_out<T>(pointer: *mut T) -> Option<Out<T>> {
 #[inline]
 pub fn copied(value: &[u8], buffer: *mut u8, room: usize) {
     if value.len() <= room && !buffer.is_null() {
-        // SAFETY: not NULL, so it has room for so many bytes, which are the caller's and lie apart from ours.
+        // SAFETY: not NULL, so it has room for that many bytes, which are the caller's and lie apart from ours.
         unsafe { ptr::copy_nonoverlapping(value.as_ptr(), buffer, value.len()) }
     }
 }
@@ -231,7 +231,7 @@ pub fn handle<T>(pointer: *const T) -> u64 {
     pointer.addr() as u64
 }
 
-/// A pointer that carries a number, which nobody looks into.
+/// A pointer that carries a number, which no code looks into.
 #[inline]
 pub fn pointer<T>(handle: u64) -> *mut T {
     ptr::without_provenance_mut(handle as usize)

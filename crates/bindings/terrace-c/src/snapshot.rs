@@ -19,8 +19,8 @@ pub struct terrace_snapshot {
 /// The age of a snapshot that is made now. C has it in the tail of the header.
 pub(crate) const TERRACE_NOW: u64 = 0;
 
-/// A snapshot of now, or one that is at most so many milliseconds old, which costs less where there is one. Give
-/// it back with terrace_release_snapshot: it keeps space.
+/// A snapshot of now, or one that is at most this many milliseconds old, which costs less where there is one.
+/// Give it back with terrace_release_snapshot: it keeps space.
 #[unsafe(no_mangle)]
 pub extern "C" fn terrace_create_snapshot(
     db: *mut terrace_db,

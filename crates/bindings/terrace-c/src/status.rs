@@ -59,7 +59,7 @@ pub enum terrace_status {
     TERRACE_DUPLICATE = 12,
     /// The space that the snapshot kept was needed.
     TERRACE_SNAPSHOT_GONE = 13,
-    /// Somebody asked for the end of it.
+    /// A caller asked for the end of it.
     TERRACE_CANCELLED = 14,
     /// The power went while a map without protection was open.
     TERRACE_POWER_LOST = 15,

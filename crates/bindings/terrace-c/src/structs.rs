@@ -177,8 +177,8 @@ pub struct terrace_changes_options {
     pub size: usize,
     /// A place that terrace_commit_place or terrace_changes_place has said; NULL is now.
     pub from: *const c_char,
-    /// Milliseconds after which what was written is made durable for who waits for it, if nobody else does that; 0 is a
-    /// second, TERRACE_FOREVER never.
+    /// Milliseconds after which what was written is made durable for whoever waits for it, if no thread has done that;
+    /// 0 is a second, TERRACE_FOREVER never.
     pub sync_every_ms: u64,
     /// 1: ends with the last commit that there is when reading begins.
     pub until_now: u64,
@@ -216,7 +216,7 @@ pub fn versioned<T: Copy + Plain>(theirs: *const T, ours: T, what: &str) -> Resu
         )));
     }
     let mut all = ours;
-    // SAFETY: the caller has so many bytes, and `all` has no fewer; any bytes are good for a `Plain`.
+    // SAFETY: the caller has that many bytes, and `all` has no fewer; any bytes are good for a `Plain`.
     unsafe {
         ptr::copy_nonoverlapping(theirs.as_ptr().cast::<u8>(), (&raw mut all).cast(), size);
     }

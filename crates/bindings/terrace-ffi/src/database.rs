@@ -195,7 +195,7 @@ pub fn mark(db: u64, name: &str) -> Result<u64> {
 }
 
 /// Walks everything and checks every invariant; what it found, as the JSON of [`terrace::VerifyReport`].
-/// Nobody else gets on meanwhile.
+/// Other calls wait meanwhile.
 ///
 /// # Errors
 /// When it cannot begin.

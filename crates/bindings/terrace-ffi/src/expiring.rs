@@ -9,7 +9,7 @@ use crate::enter::{entered, map};
 use crate::failure::{Failure, Result};
 use crate::object::Object;
 
-/// A record that stays until somebody removes it.
+/// A record that stays until a caller removes it.
 pub const NEVER: u64 = u64::MAX;
 
 /// Until when, of what crossed the border. A time that no clock can say is never.
@@ -26,7 +26,7 @@ pub(crate) fn millis(expires: Expires) -> u64 {
     })
 }
 
-/// Stores a value that is there for so many milliseconds.
+/// Stores a value that is there for this many milliseconds.
 ///
 /// # Errors
 /// Those of [`terrace::Map::put_for`].
@@ -54,7 +54,7 @@ pub fn put_until(
     })
 }
 
-/// Has a record expire in so many milliseconds, or [`NEVER`]; whether it is there.
+/// Has a record expire in this many milliseconds, or [`NEVER`]; whether it is there.
 ///
 /// # Errors
 /// Those of [`terrace::Map::expire_in`].

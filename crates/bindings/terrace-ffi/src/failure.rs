@@ -54,7 +54,7 @@ kinds! {
     Duplicate = 12, "duplicate";
     /// The space that the snapshot kept was needed.
     SnapshotGone = 13, "snapshot_gone";
-    /// Somebody asked for the end of it.
+    /// A caller asked for the end of it.
     Cancelled = 14, "cancelled";
     /// The power went while a map without protection was open.
     PowerLost = 15, "power_lost";

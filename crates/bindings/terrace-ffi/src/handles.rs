@@ -132,7 +132,7 @@ pub fn with<R>(handle: u64, what: &str, call: impl FnOnce(&Entry) -> Result<R>) 
     }
 }
 
-/// Takes out what a handle names, once nobody else uses it. None if there is nothing any more.
+/// Takes out what a handle names, once no other call uses it. None if there is nothing any more.
 ///
 /// # Errors
 /// [`crate::Kind::Closed`] when it names something else than `is` says; in a child of a fork.
@@ -175,7 +175,7 @@ pub fn remove(handle: u64, what: &str, is: impl FnOnce(&Object) -> bool) -> Resu
     }
 }
 
-/// Closes the parts of something that nobody finds any more.
+/// Closes the parts of something that no call finds any more.
 pub fn end(object: &Object) {
     if let Object::Database(_, parts) | Object::Snapshot(_, parts) = object {
         empty(parts);

@@ -173,7 +173,7 @@ pub fn update(
             if !there && gone {
                 return Ok(false);
             }
-            // If nobody was faster. The value that is there may be the new one already.
+            // If no other writer was faster. The value that is there may be the new one already.
             let set = Merge::CompareAndSet { expected: old, new };
             let set = match durability {
                 None => map.merge(key, set)?,

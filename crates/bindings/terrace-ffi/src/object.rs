@@ -34,7 +34,7 @@ pub enum Access {
     /// Reads and writes; committed by its user.
     ByHand,
     /// Reads and writes, for one attempt.
-    Lent,
+    BorrowedTransaction,
     /// Reads, for one attempt.
     Reads,
 }

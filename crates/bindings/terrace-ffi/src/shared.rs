@@ -1,7 +1,7 @@
 //! What the handles of one database share, and how they end: by closing, by a fork, by a panic.
 //!
 //! Invariants: what was opened is used by the process that opened it alone; in its children nothing of the
-//! engine is touched, not even dropped, as its threads are not there. After a panic nobody is let in again.
+//! engine is touched, not even dropped, as its threads are not there. After a panic no call is let in again.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -129,8 +129,8 @@ pub fn guarded<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
     })
 }
 
-/// Drops something as a panic would: a database makes no last checkpoint then, as nobody knows what was left half
-/// done. What was acknowledged is in its log.
+/// Drops something as a panic would: a database makes no last checkpoint then, as it is not known what was left
+/// half done. What was acknowledged is in its log.
 pub fn dropped_by_a_panic<T>(of: T) {
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         let _of = of;

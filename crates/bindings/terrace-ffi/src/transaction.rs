@@ -60,7 +60,7 @@ pub fn run(
     options: TransactionOptions,
     call: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    attempts(db, options, Access::Lent, call)
+    attempts(db, options, Access::BorrowedTransaction, call)
 }
 
 /// The same with a transaction that only reads: all of one instant.
@@ -97,7 +97,7 @@ fn attempt(
     // What stays here meanwhile is never used.
     let lent = replace(own, db.begin(TransactionOptions::new()));
     let handle = lend(shared, lent, access)?;
-    let lending = Lent(handle);
+    let lending = BorrowedTransaction(handle);
     let answer = call(handle);
     let back = lending.back();
     *own = back.ok_or_else(|| Failure::closed("transaction"))?;
@@ -105,9 +105,9 @@ fn attempt(
 }
 
 /// A transaction that is lent; taken back in any case.
-struct Lent(u64);
+struct BorrowedTransaction(u64);
 
-impl Lent {
+impl BorrowedTransaction {
     fn back(&self) -> Option<Transaction> {
         let entry = handles::remove(self.0, "transaction", |_| true).ok()??;
         match entry.object {
@@ -117,7 +117,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedTransaction {
     fn drop(&mut self) {
         drop(self.back());
     }

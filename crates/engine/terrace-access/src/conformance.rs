@@ -19,7 +19,7 @@ mod sweeps;
 mod threads;
 mod windows;
 
-use crate::Ordered;
+use crate::AccessMethod;
 
 use check::ensure;
 use effort::{memory_pages, plenty_of_pages};
@@ -55,7 +55,7 @@ pub fn run<F: Fixture>(fixture: &F, effort: Effort) -> Check {
             "sweeps",
         )?;
         named(runs_are_as_one_by_one(fixture, page_bytes, effort), "runs")?;
-        if F::Method::POSITION_PREFIX == 0 {
+        if F::Method::CAPABILITIES.position_prefix == 0 {
             named(
                 sorted_loads_fill_pages(fixture, page_bytes, effort),
                 "sorted loads",

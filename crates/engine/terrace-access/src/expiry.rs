@@ -14,7 +14,7 @@ pub enum DroppedBy {
     Round,
 }
 
-/// See the module's text. The values are as they are stored.
+/// Tells which records have expired, so that tiers and methods may drop them. The values are as they are stored.
 pub trait Expiry: Send + Sync {
     /// Whether a record with this value has expired. Of a large one that may not be known yet.
     fn is_over(&self, value: Value<'_>) -> bool;
@@ -27,6 +27,6 @@ pub trait Expiry: Send + Sync {
     /// When a value that is to lie in pages of its own is gone for certain; see [`crate::LargeRef::gone`].
     fn gone(&self, value: &[u8]) -> u32;
 
-    /// So many were dropped.
+    /// `records` records were dropped.
     fn note_dropped(&self, by: DroppedBy, records: u64);
 }

@@ -5,7 +5,7 @@
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// Nothing set: a clean record that nobody has used.
+    /// Nothing set: a clean record that was not used.
     pub const NONE: Flags = Flags(0);
     /// The cold tier lacks exactly this record (or this deletion).
     pub const DIRTY: Flags = Flags(8);

@@ -8,6 +8,7 @@
 // the lifetimes that matter.
 #![allow(clippy::type_complexity)]
 
+mod capabilities;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod expiry;
@@ -20,15 +21,17 @@ mod record;
 mod rooted;
 mod window;
 
+pub use capabilities::Capabilities;
 pub use expiry::{DroppedBy, Expiry};
 pub use flags::Flags;
-pub use merging::{LevelFigures, MergeFigures, Waits};
+pub use merging::{LevelFigures, MergeFigures, Merging, Waits};
 pub use method::{AccessMethod, Applied, NoRoom, Plan, Rising, Room, Scattered, Touch};
 pub use ordered::{
-    Cut, Cuts, InStorage, Neighbours, Ordered, Runs, Sampled, StoragePlace, StoredScan, Sweep,
+    InStorage, Neighbours, Ordered, PreparedDelete, RangeDeletes, Runs, Sampled, StoragePlace,
+    StoredScan, Sweep,
 };
 pub use record::{Found, LargeRef, RecordPage, Value};
 pub use rooted::{Rooted, Tier};
 pub use window::{Edge, Entry, Window};
 
-pub use terrace_pages::{Attempt, Door, Interrupt};
+pub use terrace_pages::{Attempt, Retry, WriteGuard};

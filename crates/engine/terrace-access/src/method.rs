@@ -1,15 +1,12 @@
 //! What every access method can do.
 //!
-//! All functions here are *attempts* (see [`Interrupt`](crate::Interrupt)): they hold nothing when
+//! All functions here are *attempts* (see [`Retry`](crate::Retry)): they hold nothing when
 //! they return, wait for nothing but a latch while they run, and may have to be started over. An
-//! attempt that was interrupted has not changed any record (it may have split a page).
-
-use std::sync::Arc;
+//! attempt that answers with a retry has not changed any record (it may have split a page).
 
 use terrace_base::{PageId, Result};
-use terrace_pages::Space;
 
-use crate::{Attempt, Door, Expiry, Flags, Found, MergeFigures, RecordPage, Value, Waits};
+use crate::{Attempt, Capabilities, Flags, Found, Merging, RecordPage, Value, WriteGuard};
 
 /// What a lookup does to the use count of the record it finds: a hint, never a change of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,14 +96,8 @@ impl Room for Rising {
 
 /// One tier: records found by key.
 pub trait AccessMethod: Send + Sync {
-    /// Whether a change is made without looking for what was there before: then an edit knows of a record
-    /// only if it is where changes are gathered, and erases by a mark, whether there is anything to erase or
-    /// not. A large value that is replaced further below is freed by the method itself.
-    const BLIND: bool = false;
-
-    /// Pages that a change makes dirty where the records lie: a leaf. Others that may come to it now and then,
-    /// above it or beside it, are not counted.
-    const DIRTY_EACH: u64 = 1;
+    /// What callers have to know of it.
+    const CAPABILITIES: Capabilities = Capabilities::PLAIN;
 
     /// Looks `key` up; on a hit `value` is replaced by the inline value.
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>>;
@@ -119,7 +110,7 @@ pub trait AccessMethod: Send + Sync {
     /// record. `commit` is called exactly when something is about to change.
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -128,70 +119,12 @@ pub trait AccessMethod: Send + Sync {
 
     /// Removes every record and every page but those that it was made of, in bounded steps: returns
     /// whether more is left to do.
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool>;
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool>;
 
-    /// Does a bounded part of the work that earlier changes have left behind, if it has come to too much.
-    /// To be called before changes are made; `space` is that of the change, and `waits` says how often it may
-    /// still wait. Returns whether [`AccessMethod::tend`] has something to do. By default there is nothing.
-    /// Blocking; the caller holds nothing.
-    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<bool> {
-        let _ = (space, waits);
-        Ok(false)
-    }
-
-    /// Waits a little where that work is nearly too much: before a change of so many bytes, or of as many as
-    /// those before it where they are 0. By default not at all. The caller holds nothing.
-    fn slow_down(&self, bytes: usize) {
-        let _ = bytes;
-    }
-
-    /// So many bytes of keys and values were changed by users, here or in a tier above. For figures alone.
-    fn note_written(&self, bytes: usize) {
-        let _ = bytes;
-    }
-
-    /// Whether [`AccessMethod::catch_up`] has something to do.
-    fn is_behind(&self) -> bool {
-        false
-    }
-
-    /// Does some of that work ahead of need. For threads in the background; bounded; blocking.
-    fn tend(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Marks of deletions that a tier above may have before changes take some of them down. O(1).
-    fn most_marks_above(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Goes on to take marks of deletions to where they have done their work, or begins to, if they are many
-    /// or, with `waited`, if there are any; whether more is to do. Bounded; blocking.
-    fn purge(&self, waited: bool) -> Result<bool> {
-        let _ = waited;
-        Ok(false)
-    }
-
-    /// Has a method that merges drop what has expired from now on. By default nothing is merged.
-    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
-        let _ = expiry;
-    }
-
-    /// Compresses pages of the last so many levels from now on, as they are made; of a method that has levels.
-    fn compress(&self, levels: u8) {
-        let _ = levels;
-    }
-
-    /// What merging has come to, of a method that does. By default nothing.
-    fn merge_figures(&self) -> Option<MergeFigures> {
+    /// The method as one whose changes leave work behind, if it is one.
+    #[inline]
+    fn merging(&self) -> Option<&dyn Merging> {
         None
-    }
-
-    /// Takes what lies above other records from this key on to where it rests, in one step, for who wants as
-    /// few pages as possible; returns where to go on. By default there is nothing above. Blocking.
-    fn settle_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        let _ = from;
-        Ok(None)
     }
 
     /// A page that an attempt missed cannot be read. Whether the next one will do without: it was wanted
@@ -201,9 +134,20 @@ pub trait AccessMethod: Send + Sync {
         false
     }
 
+    /// Calls `page` with the number of every page that belongs to it, as far as that can be told without pages that
+    /// cannot be read; by default those that are met before the first of these. It has no large values, and no other
+    /// thread is at work on it. Blocking.
+    fn each_page(&self, page: &mut dyn FnMut(terrace_base::PageId)) {
+        let mut page = |pid| {
+            page(pid);
+            Ok(())
+        };
+        let _ = self.verify(&mut |_, _, _| Ok(()), &mut page);
+    }
+
     /// Walks everything and checks every invariant of the structure; calls `each` with every record
     /// and `page` with the number of every page that belongs to it (overflow chains included).
-    /// The caller lets nobody else change the structure meanwhile. Blocking.
+    /// The caller lets no other thread change the structure meanwhile. Blocking.
     fn verify(
         &self,
         each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,

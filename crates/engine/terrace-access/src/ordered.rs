@@ -5,7 +5,7 @@
 
 use terrace_base::PageId;
 
-use crate::{AccessMethod, Attempt, Door, Edge, Flags, RecordPage, Window};
+use crate::{AccessMethod, Attempt, Edge, Flags, RecordPage, Window, WriteGuard};
 
 /// Records in the method's own order, which is that of their *positions* as byte strings: for a tree
 /// the position of a record is its key, for a hash table the hash of the key and then the key.
@@ -13,17 +13,6 @@ use crate::{AccessMethod, Attempt, Door, Edge, Flags, RecordPage, Window};
 /// Windows and edges speak of positions alone. So whatever the order is, a page of records covers
 /// one range of positions, and two tiers with the same order are merged window by window.
 pub trait Ordered: AccessMethod {
-    /// Bytes of a position that come before the key.
-    const POSITION_PREFIX: usize = 0;
-
-    /// Whether it can be gone through in the order of positions. Where it cannot, a position is a range
-    /// by itself, and whoever asks for a window of records gets an error.
-    const SCANS: bool = true;
-
-    /// Whether an index leads to the records, which lie on other pages than its leaves: so in a heap. The
-    /// leaves that lead to a record of a lower tier are of no use as soon as it is found above.
-    const INDEXED: bool = false;
-
     /// The position of a key; `place` is where it is put together, if it has to be. Two tiers of one
     /// structure agree on it.
     ///
@@ -38,7 +27,9 @@ pub trait Ordered: AccessMethod {
     /// The key of the record at a position.
     #[inline]
     fn key_at(position: &[u8]) -> &[u8] {
-        position.get(Self::POSITION_PREFIX..).unwrap_or_default()
+        position
+            .get(Self::CAPABILITIES.position_prefix..)
+            .unwrap_or_default()
     }
 
     /// Copies the leaf at `edge` under its shared latch into `window`, of its records at most as many
@@ -139,7 +130,7 @@ pub trait Runs: Ordered {
     /// at the first for which that takes more than the page of records that covers the first key: room,
     /// or a large value here or there. So 0, as by default, means to do without it, and what went wrong is
     /// told by `try_edit` of the next one. O(log n + records of the page + records put).
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    fn put_run(&self, door: &WriteGuard<'_>, window: &Window, which: &[usize]) -> usize {
         let _ = (door, window, which);
         0
     }
@@ -160,7 +151,7 @@ pub trait Neighbours: Ordered {
     /// pages).
     fn try_close_up(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
@@ -171,7 +162,7 @@ pub trait Neighbours: Ordered {
     /// Moves records of the page that covers this position to the one before it, as long as that has no more
     /// than `fill` of its room taken, and frees what becomes empty: for who goes through all pages to have
     /// fewer of them. By default nothing. O(records of both).
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+    fn try_compact(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<()> {
         let _ = (door, position, fill);
         Ok(())
     }
@@ -210,7 +201,7 @@ pub trait InStorage: Ordered {
     ///
     /// # Errors
     /// `Miss` when a page is not in memory, and `Conflict` when others are at work on it: `place` stays.
-    fn try_compact_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+    fn try_compact_stored(&self, door: &WriteGuard<'_>, place: &mut StoragePlace) -> Attempt<()> {
         let _ = door;
         *place = None;
         Ok(())
@@ -231,7 +222,7 @@ pub trait Sweep: Ordered {
     /// Latches the page of records at `position` exclusively and lets `edit` change it.
     fn try_visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()>;
@@ -251,30 +242,24 @@ pub trait Sweep: Ordered {
 
     /// Packs the page at `position` into its predecessor as far as that one's fill stays at most
     /// `fill`; frees it when it became empty. Returns whether a page was freed.
-    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool>;
-
-    /// Whether what a record leaves is room for any other, wherever that lies in the order: so in a
-    /// heap. Else it is room for the other records of the same page alone.
-    const SHARES_ROOM: bool = false;
+    fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool>;
 
     /// Frees pages, some at most, if the room that records have left in others would hold what is on
     /// them. For those who share room; others have nothing to gather.
-    fn try_gather(&self, door: &Door<'_>) -> Attempt<()> {
+    fn try_gather(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let _ = door;
         Ok(())
     }
 }
 
-/// Ranges cut out of a structure together with their pages, at once.
+/// Ranges cut out of a structure together with their pages, at once: where [`Capabilities::cuts`](crate::Capabilities::cuts)
+/// says so.
 ///
-/// Nobody else may be at work on the structure, neither reading nor changing, from [`Cuts::try_cut`] on until
-/// what it has prepared is applied or dropped.
-pub trait Cuts: Ordered {
-    /// Whether it can.
-    const CUTS: bool = false;
-
-    /// Makes ready for [`Cuts::try_cut`] what others need not be kept away for, and nobody sees: by default nothing. What
-    /// it has made ready others may undo as long as they are at work. It may read, and wait.
+/// No other thread may be at work on the structure, neither reading nor changing, from [`RangeDeletes::try_cut`] on
+/// until what it has prepared is applied or dropped.
+pub trait RangeDeletes: Ordered {
+    /// Makes ready for [`RangeDeletes::try_cut`] what others need not be kept away for, and no other thread sees: by
+    /// default nothing. What it has made ready others may undo as long as they are at work. It may read, and wait.
     ///
     /// # Errors
     /// Those of the store; then all is as it was.
@@ -283,32 +268,32 @@ pub trait Cuts: Ordered {
         Ok(())
     }
 
-    /// Prepares to take everything from `low` to before `high` out, after [`Cuts::prepare_cut`] of it. Nothing is changed before [`Cut::apply`],
+    /// Prepares to take everything from `low` to before `high` out, after [`RangeDeletes::prepare_cut`] of it. Nothing is changed before [`PreparedDelete::apply`],
     /// and dropping it leaves everything as it was. With `part` what is taken out begins at a page of its own
     /// even if it has none. O(height) pages, however many there are between the two.
     ///
     /// # Errors
-    /// `Miss` when a page at an edge of the range is not in memory; `Fail` where [`Cuts::CUTS`] is false.
+    /// `Miss` when a page at an edge of the range is not in memory; `Fail` where [`Capabilities::cuts`](crate::Capabilities::cuts) is false.
     fn try_cut<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         low: &[u8],
         high: Option<&[u8]>,
         part: bool,
-    ) -> Attempt<Box<dyn Cut + 'd>> {
+    ) -> Attempt<Box<dyn PreparedDelete + 'd>> {
         let _ = (door, low, high, part);
         Err(terrace_base::Error::invalid("this structure cannot take a range out").into())
     }
 
     /// Tidies up around both edges of a range that was taken out: pages with little in them are brought together.
     /// Best effort.
-    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+    fn close_cut(&self, door: &WriteGuard<'_>, low: &[u8], high: Option<&[u8]>) {
         let _ = (door, low, high);
     }
 }
 
 /// A range that is about to be taken out of a structure. It holds the latches of all pages that are changed.
-pub trait Cut {
+pub trait PreparedDelete {
     /// Whether there is nothing to do.
     fn is_empty(&self) -> bool;
 

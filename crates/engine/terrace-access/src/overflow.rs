@@ -15,12 +15,12 @@
 //! its end, so that every page is complete, with the number of the next one, when it is first
 //! unlatched. From before its first page is allocated until it is linked the writer holds the
 //! store's guard for large values, and so does whoever frees a chain, from before it is unlinked
-//! until the last page is free: so a checkpoint never sees a chain that nobody owns.
+//! until the last page is free: so a checkpoint never sees a chain that nothing owns.
 
 use terrace_base::{Error, MAX_VALUE_BYTES, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, View};
 
-use crate::{Attempt, Door, Interrupt, LargeRef};
+use crate::{Attempt, LargeRef, Retry, WriteGuard};
 
 const TAG: u8 = 0xB2;
 const USED: usize = 20;
@@ -120,7 +120,7 @@ pub fn write(store: &PageStore, value: &[u8]) -> Result<LargeRef> {
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_inside(store: &PageStore, door: &Door<'_>, value: &[u8]) -> Result<LargeRef> {
+pub fn write_inside(store: &PageStore, door: &WriteGuard<'_>, value: &[u8]) -> Result<LargeRef> {
     if value.len() > MAX_VALUE_BYTES {
         return Err(Error::ValueTooLong {
             len: value.len(),
@@ -184,7 +184,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    fn write_one(&mut self, door: &Door<'_>, number: u32, piece: &[u8]) -> Attempt<()> {
+    fn write_one(&mut self, door: &WriteGuard<'_>, number: u32, piece: &[u8]) -> Attempt<()> {
         let mut page = self.store.allocate(door, Class::Cold)?;
         let pid = page.pid();
         if self.next.is_none() {
@@ -237,12 +237,12 @@ fn walk(
         let page = loop {
             match store.shared(pid) {
                 Ok(page) => break page,
-                Err(Interrupt::Miss(_)) => {
+                Err(Retry::Miss(_)) => {
                     let pages = left.div_ceil(bytes_per_page(store.page_bytes()));
                     store.fault_in_chain(pid, before, pages)?;
                 }
                 // It left memory before its latch was taken.
-                Err(Interrupt::Conflict) if store.exists(pid) => store.back_off()?,
+                Err(Retry::Conflict) if store.exists(pid) => store.back_off()?,
                 Err(other) => return Err(other),
             }
         };
@@ -262,10 +262,10 @@ fn walk(
                 && stamp.is_none_or(|stamp| stamp == link.stamp)
         });
         let Some(link) = link else {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         };
         if number == 0 && !begun()? {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         each(pid, page.view(), link.used)?;
         left -= link.used;
@@ -276,10 +276,10 @@ fn walk(
         before = Some(pid);
         pid = link.next;
     }
-    Err(Interrupt::Conflict)
+    Err(Retry::Conflict)
 }
 
-/// Bytes of a value of so many that lie in the page of this number and behind it, if it has that page.
+/// Of a value of `bytes` bytes, how many lie in the page of this number and behind it, if it has that page.
 fn left_behind(number: u32, bytes: usize, page_bytes: usize) -> Option<usize> {
     let before = bytes_per_page(page_bytes).checked_mul(number as usize)?;
     (number == 0 || before < bytes).then_some(bytes.saturating_sub(before))
@@ -323,7 +323,7 @@ pub fn read(
         },
     );
     match done {
-        Err(Interrupt::Conflict) if !refused && still()? => Err(Interrupt::Fail(broken(
+        Err(Retry::Conflict) if !refused && still()? => Err(Retry::Fail(broken(
             large.head,
             "its pages are not a complete chain of the length that its record says",
         ))),
@@ -331,11 +331,26 @@ pub fn read(
     }
 }
 
+/// Whether a page of a chain is not in memory. A hint: the chain may be another's by now, and pages may come and go.
+/// Waits for nothing.
+pub fn lacks_a_page(store: &PageStore, large: LargeRef) -> bool {
+    let mut pid = large.head;
+    for _ in 0..=large.len as usize / bytes_per_page(store.page_bytes()) {
+        pid = match store.shared(pid).map(|page| link_of(page.view())) {
+            Ok(Some(link)) if !link.next.is_none() => link.next,
+            Err(Retry::Miss(_)) => return true,
+            // Its end; or the call that reads it is told.
+            Ok(_) | Err(_) => return false,
+        };
+    }
+    false
+}
+
 /// Frees a chain that no record refers to any more. Blocking; the caller holds nothing but
 /// [`PageStore::large_guard`], since before it unlinked the chain. O(pages), reads them.
 ///
 /// A page that the disk does not give is asked for again a few times. Behind one that cannot be read even so,
-/// or is none of this chain, the rest stays: space that nobody owns, which `verify` reports and gets back. An
+/// or is none of this chain, the rest stays: space that nothing owns, which `verify` reports and gets back. An
 /// error would be worse: the record is gone already, and the log says so again at every opening.
 ///
 /// # Errors
@@ -370,7 +385,7 @@ pub fn free(store: &PageStore, large: LargeRef) -> Result<()> {
 ///
 /// # Errors
 /// As [`free`].
-pub fn free_inside(store: &PageStore, door: &Door<'_>, large: LargeRef) -> Result<()> {
+pub fn free_inside(store: &PageStore, door: &WriteGuard<'_>, large: LargeRef) -> Result<()> {
     let mut left = Left::of(large, store.page_bytes());
     let (mut freed, mut patience) = (0, Patience::default());
     while !left.head.is_none() {
@@ -411,7 +426,7 @@ impl Left {
         }
     }
 
-    fn free_first(&mut self, store: &PageStore, door: &Door<'_>) -> Attempt<()> {
+    fn free_first(&mut self, store: &PageStore, door: &WriteGuard<'_>) -> Attempt<()> {
         let next = free_first(store, door, self.head, &mut self.after)?;
         self.before = Some(std::mem::replace(&mut self.head, next));
         self.pages = self.pages.saturating_sub(1);
@@ -420,9 +435,9 @@ impl Left {
 
     /// Settles what freeing the first page has met. All pages behind it are needed, too, so several are read
     /// with one request.
-    fn settle(&self, store: &PageStore, interrupt: Interrupt) -> Result<()> {
+    fn settle(&self, store: &PageStore, interrupt: Retry) -> Result<()> {
         match interrupt {
-            Interrupt::Miss(pid) => store.fault_in_chain(pid, self.before, self.pages),
+            Retry::Miss(pid) => store.fault_in_chain(pid, self.before, self.pages),
             other => store.settle(other),
         }
     }
@@ -461,13 +476,13 @@ pub type After = Option<(u64, u32)>;
 /// `Miss` when the page is not in memory; damage when it is not the one of a chain.
 pub fn free_first(
     store: &PageStore,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
     head: PageId,
     after: &mut After,
 ) -> Attempt<PageId> {
     let page = match store.exclusive(head, door) {
         // Only the owner frees it, so it cannot have become free.
-        Err(Interrupt::Conflict) if !store.exists(head) => {
+        Err(Retry::Conflict) if !store.exists(head) => {
             return Err(broken(head, "it is referred to, but free").into());
         }
         other => other?,
@@ -498,7 +513,7 @@ pub fn verify_page(page: &[u8]) -> Result<()> {
 }
 
 /// Checks a chain and calls `page` with every page of it. Blocking. Its first pages may have gone, as they
-/// have where clearing has only begun with it: should they be there after all, nobody owns them, and who
+/// have where clearing has only begun with it: should they be there after all, nothing owns them, and who
 /// counts pages finds out.
 ///
 /// # Errors
@@ -511,7 +526,7 @@ pub fn verify(
     let mut each = |pid, _: View<'_>, _| Ok(page(pid)?);
     match walk(store, large, From::Any, &mut || Ok(true), &mut each) {
         Ok(()) => Ok(()),
-        Err(Interrupt::Fail(e)) => Err(e),
+        Err(Retry::Fail(e)) => Err(e),
         Err(_) => Err(broken(
             large.head,
             "its pages are not a complete chain of the length that its record says",

@@ -2,7 +2,7 @@
 
 use terrace_base::PageId;
 
-use crate::{Attempt, Flags, Interrupt};
+use crate::{Attempt, Flags, Retry};
 
 /// A value too large for a page of records: a chain of overflow pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +45,17 @@ pub enum Value<'a> {
     Inline(&'a [u8]),
     /// A reference to a chain of pages.
     Large(LargeRef),
+}
+
+impl Value<'_> {
+    /// Bytes of it that lie beside the key.
+    #[inline]
+    pub fn inline_bytes(&self) -> usize {
+        match self {
+            Value::Inline(bytes) => bytes.len(),
+            Value::Large(_) => size_of::<LargeRef>(),
+        }
+    }
 }
 
 /// What a lookup found: the inline value is in the caller's buffer.
@@ -100,7 +111,7 @@ pub trait RecordPage {
         while let Some(i) = which.pop() {
             match self.erase(i) {
                 Ok(_) => gone.push(i),
-                Err(Interrupt::Fail(e)) => {
+                Err(Retry::Fail(e)) => {
                     done = Err(e.into());
                     break;
                 }

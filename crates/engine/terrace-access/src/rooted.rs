@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
-use crate::{Attempt, Cuts, Door, InStorage, Neighbours, Runs, Sampled};
+use crate::{Attempt, InStorage, Neighbours, RangeDeletes, Runs, Sampled, WriteGuard};
 
 /// An access method whose structure begins at a fixed root page, as the composition makes and opens
 /// it.
@@ -18,7 +18,7 @@ pub trait Rooted: Sized {
     /// Makes an empty structure.
     fn create(
         store: &Arc<PageStore>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         class: Class,
         order: Self::Order,
     ) -> Attempt<Self>;
@@ -34,7 +34,7 @@ pub trait Rooted: Sized {
     fn into_only_tier(self) -> Self {
         self
     }
-    /// The structure as one of which only a part is left: it was taken out of another ([`crate::Cuts`]), and begins
+    /// The structure as one of which only a part is left: it was taken out of another ([`crate::RangeDeletes`]), and begins
     /// and ends anywhere.
     fn into_part(self) -> Self {
         self
@@ -45,13 +45,13 @@ pub trait Rooted: Sized {
     fn pages_when_empty(&self) -> Attempt<Vec<PageId>> {
         Ok(vec![self.root()])
     }
-    /// Frees the root of an empty structure that nobody uses any more.
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()>;
+    /// Frees the root of an empty structure that is not used any more.
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()>;
     /// Longest value that is stored beside its key, in pages of this size.
     fn max_inline(page_bytes: usize) -> usize;
 }
 
 /// A method that can be the only tier of a structure, or the cold one of two; with [`crate::Sweep`] the hot one.
-pub trait Tier: Sampled + Runs + Neighbours + InStorage + Cuts + Rooted + 'static {}
+pub trait Tier: Sampled + Runs + Neighbours + InStorage + RangeDeletes + Rooted + 'static {}
 
-impl<M: Sampled + Runs + Neighbours + InStorage + Cuts + Rooted + 'static> Tier for M {}
+impl<M: Sampled + Runs + Neighbours + InStorage + RangeDeletes + Rooted + 'static> Tier for M {}

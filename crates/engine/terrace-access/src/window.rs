@@ -85,7 +85,7 @@ impl Window {
     }
 
     /// Makes it smaller when its pages were not in memory all at once, time after time: others who read
-    /// take them away from each other otherwise, and nobody gets on. Counts in `misses`.
+    /// take them away from each other otherwise, and no reader gets on. Counts in `misses`.
     pub fn shrink_after(&mut self, misses: &mut u32) {
         *misses += 1;
         if misses.is_multiple_of(PATIENCE) {
@@ -98,7 +98,7 @@ impl Window {
         self.limit = limit.max(1);
     }
 
-    /// Whether nobody will look at inline values: a method for which they are far from the keys may
+    /// Whether no reader will look at inline values: a method for which they are far from the keys may
     /// leave them empty.
     pub fn keys_only(&self) -> bool {
         self.keys_only
@@ -109,7 +109,7 @@ impl Window {
         self.keys_only = keys_only;
     }
 
-    /// So many first bytes of inline values are looked at: a method may leave out what is behind them.
+    /// How many first bytes of inline values are looked at: a method may leave out what is behind them.
     pub fn most_of_values(&self) -> usize {
         self.most_of_values
     }

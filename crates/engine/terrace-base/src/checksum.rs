@@ -26,7 +26,7 @@ impl Sum {
     }
 }
 
-/// 128-bit XXH3 of `bytes`: equal ones are taken for equal bytes where nobody makes them so on purpose.
+/// 128-bit XXH3 of `bytes`: equal ones are taken for equal bytes where they were not made so on purpose.
 pub fn wide(bytes: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(bytes)
 }

@@ -28,7 +28,7 @@ pub trait Disk: Send + Sync {
     /// As [`Disk::create`], with the access of [`Disk::open_buffered`].
     fn create_buffered(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Gives a file that nobody needs any more another name, in place of making one: returns it with
+    /// Gives a file that is not needed any more another name, in place of making one: returns it with
     /// the access of [`Disk::create_buffered`], `len` bytes that read as zeros, and its space reserved.
     /// It must have that length. Which of the names is there after a crash, and of the zeros and what
     /// was there before any part, is open until the file and then the directory are synced.
@@ -82,6 +82,23 @@ pub trait Disk: Send + Sync {
     }
 }
 
+/// One of several reads that are asked for together: it fills `bufs`, one after the other, from `offset`.
+pub struct DiskRead<'b> {
+    /// Where it begins.
+    pub offset: u64,
+    /// What it fills.
+    pub bufs: Vec<IoSliceMut<'b>>,
+}
+
+/// How the files of a folder answer [`DiskFile::read_together`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadsTogether {
+    /// By io_uring: one thread has many reads under way.
+    Ring,
+    /// By some threads, each with one read under way.
+    Threads,
+}
+
 /// An open file. Every offset, length and buffer address given is a multiple of
 /// [`crate::aligned::BLOCK_BYTES`], so that direct I/O can serve it, unless the file was opened
 /// with [`Disk::open_buffered`] or [`Disk::create_buffered`].
@@ -97,6 +114,21 @@ pub trait DiskFile: Send + Sync {
             offset += buf.len() as u64;
         }
         Ok(())
+    }
+
+    /// Makes all of these reads, as [`DiskFile::read_many_at`] makes one, several at a time where the system can, and
+    /// tells `done` of each as soon as it is known: its number among them, itself, and what has become of it. Of each
+    /// once, in any order. An error is that of its read alone. By default they are made one after the other, in
+    /// their order.
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        for (i, read) in reads.iter_mut().enumerate() {
+            let made = self.read_many_at(&mut read.bufs, read.offset);
+            done(i, read, made);
+        }
     }
 
     /// Writes all of `buf` at `offset`, growing the file if need be.
@@ -123,7 +155,7 @@ pub trait DiskFile: Send + Sync {
     /// little to do. Promises nothing, and does not wait until it is there.
     fn write_back(&self, _offset: u64, _len: u64) {}
 
-    /// Says that nobody needs what is at `offset..offset + len` any more, so that its space may be given back
+    /// Says that no reader needs what is at `offset..offset + len` any more, so that its space may be given back
     /// although the file stays; then these bytes read as anything. Promises nothing.
     fn discard(&self, _offset: u64, _len: u64) {}
 

@@ -165,7 +165,7 @@ pub enum Error {
         /// Why they are gone.
         cause: String,
     },
-    /// Somebody asked for the end of it.
+    /// A caller asked for the end of it.
     #[error("cancelled: {what}")]
     Cancelled {
         /// What was ended, and how things are now.
@@ -281,7 +281,7 @@ impl Error {
     }
 
     /// Whether something could not be read, or is not what it should be: it fails those who need it, and
-    /// nobody else.
+    /// no others.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Error::Corrupt { .. } | Error::Io { .. })
     }

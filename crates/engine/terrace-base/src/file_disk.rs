@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, DiskRead, ReadsTogether};
 use crate::held::{Held, is_held};
 use crate::process::{Owner, of_another_process};
 use crate::small_writes::SmallWrites;
 use crate::sync::Mutex;
+use crate::together::{Together, read_many};
 use crate::window::Part;
 use crate::{Error, Result};
 
@@ -29,7 +30,7 @@ const LOCK_ROUNDS: u32 = 100;
 /// Name of the file whose lock says that the directory is in use; never listed.
 pub const LOCK_FILE: &str = "LOCK";
 
-/// Rights that forbid nobody anything.
+/// Rights that forbid no user anything.
 pub const ALL_RIGHTS: u32 = 0o777;
 
 /// Whether reads and writes go around the cache of the operating system.
@@ -50,11 +51,13 @@ pub struct FileDisk {
     path: PathBuf,
     directory: File,
     /// Whether a sync of the directory has failed. One at a time, for where two are at once and it fails,
-    /// the system says so to one of them; and after that nobody knows which names are durable.
+    /// the system says so to one of them; and after that it is not known which names are durable.
     names: Mutex<bool>,
     direct: bool,
     /// What files are made with at most.
     rights: u32,
+    /// What makes reads of its files that are asked for together.
+    together: Arc<Together>,
     lock: File,
     owner: Owner,
     _held: Held,
@@ -66,7 +69,7 @@ impl FileDisk {
         FileDisk::open_within(path, direct, ALL_RIGHTS)
     }
 
-    /// The same; nobody gets more rights on a file that is made there than `rights` say, of owner, group and
+    /// The same; no user gets more rights on a file that is made there than `rights` say, of owner, group and
     /// others, as for [`rights_of`].
     pub fn open_within(path: impl AsRef<Path>, direct: DirectIo, rights: u32) -> Result<FileDisk> {
         let path = path.as_ref();
@@ -117,6 +120,7 @@ impl FileDisk {
             names: Mutex::new(false),
             direct: takes_direct,
             rights,
+            together: Arc::new(Together::new()),
             lock,
             owner: Owner::here(),
         })
@@ -159,6 +163,11 @@ impl FileDisk {
         FileDisk::open_within(path, direct, rights)
     }
 
+    /// How this machine lets reads be made that are asked for together.
+    pub fn reads_together() -> ReadsTogether {
+        Together::new().how()
+    }
+
     /// Whether files opened with [`Disk::open`] and [`Disk::create`] bypass the cache.
     pub fn is_direct(&self) -> bool {
         self.direct
@@ -178,7 +187,7 @@ impl FileDisk {
     }
 
     /// Deletes the file of the lock, for whoever takes back all that it has made there: to be called
-    /// before the disk is dropped, so that it is nobody else's.
+    /// before the disk is dropped, so that no other process has it yet.
     ///
     /// # Errors
     /// Those of the file system.
@@ -199,6 +208,7 @@ impl FileDisk {
         Ok(Arc::new(RealFile {
             file: open_in(&self.directory, checked(name)?, flags, self.rights)?,
             small_writes: buffered.then(SmallWrites::new),
+            together: self.together.clone(),
         }))
     }
 }
@@ -215,7 +225,7 @@ fn make_directory(path: &Path, rights: u32) -> io::Result<()> {
     }
 }
 
-/// What a directory allows its owner, its group and others, as nine bits; everything where nobody can tell.
+/// What a directory allows its owner, its group and others, as nine bits; everything where that cannot be told.
 pub fn rights_of(directory: &Path) -> u32 {
     std::fs::metadata(directory).map_or(ALL_RIGHTS, |about| about.mode() & ALL_RIGHTS)
 }
@@ -358,6 +368,7 @@ impl Disk for FileDisk {
         Ok(Arc::new(RealFile {
             file,
             small_writes: Some(small_writes),
+            together: self.together.clone(),
         }))
     }
 
@@ -443,25 +454,11 @@ fn free_bytes(file: &File) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Fills these one after the other with one request; what a short one leaves is read one by one.
-pub(crate) fn read_many(file: &File, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
-    let mut there = rustix::io::preadv(file, bufs, offset).unwrap_or(0);
-    let mut at = offset;
-    for buf in bufs {
-        let len = buf.len();
-        if there < len {
-            file.read_exact_at(buf, at)?;
-        }
-        there = there.saturating_sub(len);
-        at += len as u64;
-    }
-    Ok(())
-}
-
 struct RealFile {
     file: File,
     /// For files that are opened for them.
     small_writes: Option<SmallWrites>,
+    together: Arc<Together>,
 }
 
 impl DiskFile for RealFile {
@@ -472,6 +469,14 @@ impl DiskFile for RealFile {
 
     fn read_many_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
         read_many(&self.file, bufs, offset)
+    }
+
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        self.together.read(&self.file, reads, done);
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

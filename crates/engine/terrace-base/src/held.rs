@@ -1,6 +1,6 @@
 //! Which directories this process has locked, so that who opens one a second time is told that it is here.
 //!
-//! Only for what is said: the lock itself is the operating system's. So nobody waits for this list, and a
+//! Only for what is said: the lock itself is the operating system's. So no thread waits for this list, and a
 //! directory that it misses is said to be open elsewhere.
 
 use std::fs::File;

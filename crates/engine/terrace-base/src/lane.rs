@@ -12,7 +12,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, pause};
 use crate::window::Part;
 
-/// Every piece uses up at least so many bytes of what was promised. So a word of bits for each 64 pieces is enough.
+/// Every piece uses up at least this many bytes of what was promised. So a word of bits for each 64 pieces is enough.
 pub const LEAST_SPACE: usize = 128;
 
 /// Words of bits that say which pieces are done: what is left of a line of the cache.
@@ -66,10 +66,10 @@ impl Taken {
 
 /// What became of a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Promise {
+pub enum Promised {
     /// It is made.
     Made,
-    /// There is not so much left, but it was counted: who closes the lane finds it among what was promised.
+    /// There is less than that left, but it was counted: who closes the lane finds it among what was promised.
     Counted,
     /// The lane is shut.
     Shut,
@@ -119,7 +119,7 @@ struct Line {
 #[derive(Default)]
 struct Control {
     is_open: bool,
-    /// A piece will never be done, or nobody knows: never opened again.
+    /// A piece will never be done, or it is not known whether it will be: never opened again.
     is_lost: bool,
     /// Where promises began.
     began: u64,
@@ -169,8 +169,8 @@ impl<T> Lane<T> {
             return Err((part, about));
         }
         let held = Held { part, start, about };
-        // SAFETY: the lane is shut, and `close` has seen all pieces done, or there never was one; so nobody reads it.
-        // Nobody else writes it, because `control` is held.
+        // SAFETY: the lane is shut, and `close` has seen all pieces done, or there never was one; so no thread reads
+        // it. No other thread writes it, because `control` is held.
         unsafe { *self.opening.held.get() = Some(held) };
         for word in &self.line.done {
             word.store(0, Ordering::Release);
@@ -183,22 +183,22 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    /// Promises so much of it.
+    /// Promises `space` bytes of it.
     #[inline]
-    pub fn promise(&self, space: usize) -> Promise {
+    pub fn promise(&self, space: usize) -> Promised {
         if !self.opening.is_open.load(Ordering::Relaxed) {
-            return Promise::Shut;
+            return Promised::Shut;
         }
         let before = self
             .line
             .promised
             .fetch_add(space as u64, Ordering::Relaxed);
         if before >= SHUT {
-            Promise::Shut
+            Promised::Shut
         } else if before + space as u64 <= FULL {
-            Promise::Made
+            Promised::Made
         } else {
-            Promise::Counted
+            Promised::Counted
         }
     }
 
@@ -239,7 +239,7 @@ impl<T> Lane<T> {
         (word & SHUT == 0).then(|| Taken::of(word))
     }
 
-    /// Whether the first so many pieces are done. Once it is closed, after `true`: they are; after it is opened again
+    /// Whether the first `pieces` pieces are done. Once it is closed, after `true`: they are; after it is opened again
     /// this speaks of other ones.
     #[inline]
     pub fn are_done(&self, pieces: usize) -> bool {
@@ -284,8 +284,8 @@ impl<T> Lane<T> {
         }
         let rest = match control.is_lost {
             true => None,
-            // SAFETY: the lane is shut, and all pieces were seen done with acquire, so nobody reads it any more.
-            // `control` is held, so nobody else writes it.
+            // SAFETY: the lane is shut, and all pieces were seen done with acquire, so no thread reads it any more.
+            // `control` is held, so no other thread writes it.
             false => unsafe { (*self.opening.held.get()).take() },
         };
         Some(Closed {
@@ -318,7 +318,7 @@ impl<T> Lane<T> {
     }
 }
 
-/// A lane of which nobody else takes anything.
+/// A lane of which no other thread takes anything.
 pub struct Frozen<'l, T> {
     lane: &'l Lane<T>,
     word: u64,
@@ -344,7 +344,7 @@ impl<T> Drop for Frozen<'_, T> {
     }
 }
 
-/// Bytes of a lane that nobody else has.
+/// Bytes of a lane that no other piece has.
 pub struct Piece<'l, T> {
     lane: &'l Lane<T>,
     at: u64,
@@ -354,7 +354,7 @@ pub struct Piece<'l, T> {
 
 impl<T> Piece<'_, T> {
     fn held(&self) -> Option<&Held<T>> {
-        // SAFETY: this piece is not done, so nobody changes it (see `Sync`), and the opening that it is of was seen
+        // SAFETY: this piece is not done, so no thread changes it (see `Sync`), and the opening that it is of was seen
         // with acquire when it was taken.
         unsafe { (*self.lane.opening.held.get()).as_ref() }
     }
@@ -379,9 +379,9 @@ impl<T> Piece<'_, T> {
     pub fn fill(self, bytes: &[u8]) -> bool {
         let written = bytes.len() == self.bytes
             && self.held().is_some_and(|held| {
-                // SAFETY: nobody else writes these bytes: each piece has bytes of its own, for what was taken never
+                // SAFETY: no other thread writes these bytes: each piece has bytes of its own, for what was taken never
                 // goes back while the lane is open, nor past the bits of its field (`has_room`: who finds it half as
-                // far shuts the lane), and nobody but pieces writes through a part that a lane holds.
+                // far shuts the lane), and nothing but pieces writes through a part that a lane holds.
                 unsafe { held.part.write(bytes, held.start + self.at) }
             });
         if let (true, Some(word)) = (written, self.lane.line.done.get(self.number / 64)) {
@@ -439,7 +439,7 @@ mod tests {
         let mut taken: Vec<(usize, u64, u8)> = std::thread::scope(|scope| {
             let take = |thread: u8| {
                 let mut mine = Vec::new();
-                while lane.promise(LEAST_SPACE) == Promise::Made {
+                while lane.promise(LEAST_SPACE) == Promised::Made {
                     let len = 1 + mine.len() % 16;
                     let piece = lane.take(len, LEAST_SPACE).expect("it was promised");
                     assert_eq!(piece.about(), Some(&7));
@@ -472,20 +472,20 @@ mod tests {
     #[test]
     fn what_is_promised_and_not_taken_is_known_when_it_is_closed() {
         let (lane, _) = opened(4096, 1000);
-        assert_eq!(lane.promise(400), Promise::Made);
-        assert_eq!(lane.promise(600), Promise::Made);
-        assert_eq!(lane.promise(200), Promise::Counted);
+        assert_eq!(lane.promise(400), Promised::Made);
+        assert_eq!(lane.promise(600), Promised::Made);
+        assert_eq!(lane.promise(200), Promised::Counted);
         assert!(lane.take(10, 400).unwrap().fill(&[1; 10]));
         assert_eq!(lane.taken().unwrap().bytes, 10);
         let closed = lane.close().unwrap();
         assert_eq!((closed.promised, closed.taken.used), (1200, 400));
-        assert_eq!(lane.promise(1), Promise::Shut);
+        assert_eq!(lane.promise(1), Promised::Shut);
         assert!(lane.take(10, 600).is_none() && lane.taken().is_none());
         let (part, about) = closed.rest.unwrap();
         assert!(lane.close().is_none());
         assert!(lane.open(part, 100, about, 500).is_ok());
         assert!(!lane.are_done(1), "that was before");
-        assert_eq!(lane.promise(501), Promise::Counted);
+        assert_eq!(lane.promise(501), Promised::Counted);
     }
 
     #[test]

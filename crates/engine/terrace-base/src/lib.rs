@@ -26,6 +26,8 @@ mod small_writes;
 pub mod sync;
 mod thread_number;
 #[allow(unsafe_code)]
+mod together;
+#[allow(unsafe_code)]
 mod window;
 
 pub use aligned::AlignedBuf;

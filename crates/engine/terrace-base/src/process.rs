@@ -123,7 +123,7 @@ impl Watch {
     #[inline]
     pub fn is_here(self) -> bool {
         match self.word {
-            // Zero in a child, which is nobody's number.
+            // Zero in a child, which is the number of no owner.
             Some(word) => word.load(Ordering::Relaxed) == self.owner.0,
             None => self.owner.is_here(),
         }

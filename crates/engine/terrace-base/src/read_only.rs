@@ -1,7 +1,7 @@
 //! The real disk, to be read only: no file is written, made or deleted, so it may belong to others or lie
 //! on a file system that takes no writes.
 //!
-//! Invariant: as long as it is open nobody else has the directory for writing: its lock is a shared one,
+//! Invariant: as long as it is open no writer has the directory: its lock is a shared one,
 //! which any number of readers have at a time, and writers take the same one alone. It is let go of when
 //! the disk is dropped, for children that were forked meanwhile, too. Who opens it with
 //! [`ReadOnlyDisk::open_shared`] does without.
@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, StatVfsMountFlags};
 
-use crate::disk::{Disk, DiskFile};
-use crate::file_disk::{DirectIo, LOCK_FILE, read_many};
+use crate::disk::{Disk, DiskFile, DiskRead};
+use crate::file_disk::{DirectIo, LOCK_FILE};
 use crate::held::{Held, is_held};
 use crate::process::{Owner, of_another_process};
+use crate::together::{Together, read_many};
 use crate::{Error, Result};
 
 /// A directory of files that are only read, locked against writers.
@@ -25,6 +26,7 @@ pub struct ReadOnlyDisk {
     path: PathBuf,
     directory: File,
     direct: bool,
+    together: Arc<Together>,
     // Held for its lock only, if it has one.
     lock: Option<File>,
     owner: Owner,
@@ -46,15 +48,15 @@ impl ReadOnlyDisk {
     /// Opens the directory.
     ///
     /// # Errors
-    /// [`Error::Locked`] while somebody has it open for writing; those of the file system. A directory in
-    /// which nobody has ever opened a database is refused.
+    /// [`Error::Locked`] while a writer has it open; those of the file system. A directory in
+    /// which no database has ever been opened is refused.
     pub fn open(path: impl AsRef<Path>, direct: DirectIo) -> Result<ReadOnlyDisk> {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let directory = File::open(path).map_err(|e| Error::io("opening", &shown, e))?;
         let lock = match open_in(&directory, LOCK_FILE, OFlags::empty()) {
             Ok(lock) => Some(lock),
-            // A copy without that file, on media that take no writes: there nobody can write.
+            // A copy without that file, on media that take no writes: there no process can write.
             Err(e) if e.kind() == io::ErrorKind::NotFound && takes_no_writes(&directory) => None,
             Err(e) => {
                 return Err(match e.kind() {
@@ -83,6 +85,7 @@ impl ReadOnlyDisk {
             _held: Some(Held::new(&directory)),
             directory,
             direct,
+            together: Arc::new(Together::new()),
             lock,
             owner: Owner::here(),
         })
@@ -104,6 +107,7 @@ impl ReadOnlyDisk {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             directory,
             direct,
+            together: Arc::new(Together::new()),
             lock: None,
             owner: Owner::here(),
             _held: None,
@@ -122,11 +126,10 @@ impl ReadOnlyDisk {
         } else {
             OFlags::empty()
         };
-        Ok(Arc::new(ReadOnlyFile(open_in(
-            &self.directory,
-            name,
-            flags,
-        )?)))
+        Ok(Arc::new(ReadOnlyFile {
+            file: open_in(&self.directory, name, flags)?,
+            together: self.together.clone(),
+        }))
     }
 }
 
@@ -218,15 +221,26 @@ impl Disk for ReadOnlyDisk {
     }
 }
 
-struct ReadOnlyFile(File);
+struct ReadOnlyFile {
+    file: File,
+    together: Arc<Together>,
+}
 
 impl DiskFile for ReadOnlyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buf, offset)
+        self.file.read_exact_at(buf, offset)
     }
 
     fn read_many_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
-        read_many(&self.0, bufs, offset)
+        read_many(&self.file, bufs, offset)
+    }
+
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        self.together.read(&self.file, reads, done);
     }
 
     fn write_at(&self, _buf: &[u8], _offset: u64) -> io::Result<()> {
@@ -246,6 +260,6 @@ impl DiskFile for ReadOnlyFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 }

@@ -8,7 +8,7 @@
 //! Invariants:
 //! - A window lies in what this handle has reserved, in a file system that keeps it in place; it
 //!   is shut before the file is cut.
-//! - A window that is lent is nobody's but the borrower's.
+//! - A window that is lent belongs to the borrower alone.
 //! - Where there is no window, for whatever reason, the write goes through the operating system;
 //!   what is in the file is the same, in whatever way each piece came there.
 //! - A sync shuts the window, and only after some writes there is one again: who syncs often gains
@@ -49,7 +49,7 @@ struct State {
     written: u64,
     /// A window could not be had.
     refused: bool,
-    /// The window is with somebody, and may come back.
+    /// A writer has the window, and may give it back.
     lent: bool,
 }
 

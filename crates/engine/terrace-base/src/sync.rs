@@ -42,7 +42,7 @@ mod imp {
     pub use shuttle::thread;
     pub use shuttle::thread_local;
 
-    /// Under the checker a panic is the end of all threads, and nobody is left to be told.
+    /// Under the checker a panic is the end of all threads, and no thread is left to be told.
     pub fn panicking() -> bool {
         false
     }
@@ -128,7 +128,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What is in it, which nobody else has.
+    /// What is in it, which no other thread has.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(|e| e.into_inner())
     }

@@ -56,7 +56,7 @@ impl Window {
     /// The same while others write through it, too.
     ///
     /// # Safety
-    /// Nobody writes the same bytes through it at the same time.
+    /// No other thread writes the same bytes through it at the same time.
     unsafe fn write_beside(&self, bytes: &[u8], offset: u64) -> bool {
         let Some(at) = offset
             .checked_sub(self.start)
@@ -70,7 +70,7 @@ impl Window {
         };
         // SAFETY: `at + bytes.len() <= self.map.len()`, as just checked, so the target lies in the
         // mapping, which lives as long as `self`. Nothing refers to the mapping but `self`, so the
-        // target is not `bytes`, and no reference to it exists; the caller says that nobody else
+        // target is not `bytes`, and no reference to it exists; the caller says that no other thread
         // writes it now. Its pages are there, writable and locked (`open`), and the file is not cut while a window of
         // it is open (`SmallWrites`).
         unsafe {
@@ -129,7 +129,7 @@ impl Part {
     /// Writes `bytes` at `offset` of the file; `false`, and nothing is done, if they are not wholly inside.
     ///
     /// # Safety
-    /// Nobody writes the same bytes through it at the same time.
+    /// No other thread writes the same bytes through it at the same time.
     pub(crate) unsafe fn write(&self, bytes: &[u8], offset: u64) -> bool {
         match &self.0 {
             // SAFETY: the caller says so.

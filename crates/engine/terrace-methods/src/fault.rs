@@ -90,7 +90,7 @@ pub enum Fault {
     TargetCut,
     /// What lies on the page at the upper edge of a range that is taken out stays.
     EdgeKept,
-    /// The chains of large values on the pages at the edges of a range that is taken out are left to nobody.
+    /// The chains of large values on the pages at the edges of a range that is taken out are not given back.
     ChainLeaked,
     /// The page before a range that is taken out of a level is believed to reach into it.
     GapForgotten,
@@ -111,7 +111,7 @@ pub enum Fault {
     LevelsFirst,
     /// A step asks for its guard of large values when it frees them. Found under the checker.
     LateGuard,
-    /// Nobody remembers where no step can be made because a page cannot be read.
+    /// It is not remembered where no step can be made because a page cannot be read.
     NothingRefused,
     /// A change waits for a step whenever the top of an LSM-tree is full. Found in two tiers only.
     EndlessWaits,
@@ -186,7 +186,7 @@ impl Fault {
 pub enum Point {
     /// A reader has found the bucket of its key and not read it yet. No latch is held.
     Reading,
-    /// New boundaries of two buckets have been chosen between the grains that there were. The
+    /// New boundaries of two buckets have been chosen between the partitions that there were. The
     /// latches of the buckets are held, and no other.
     Dividing,
     /// A reader of an LSM-tree has looked into the top, and has not looked further.

@@ -10,12 +10,12 @@ const MOST: usize = 16;
 /// are threads at one page. Who needs what is on it tries so often in vain, once.
 const EXCUSED: u8 = 32;
 
-/// See the module's text.
+/// The pages that cannot be read, and those that were missed lately.
 #[derive(Default)]
 pub(crate) struct Unreadable {
     /// With the calls that may still come back from asking for them.
     pages: VecDeque<(PageId, u8)>,
-    /// Missed lately by somebody who could do without, several threads perhaps.
+    /// Missed lately by a change that could do without, several threads perhaps.
     missed: VecDeque<PageId>,
 }
 
@@ -25,7 +25,7 @@ impl Unreadable {
         self.pages.iter().any(|page| page.0 == pid)
     }
 
-    /// Somebody misses this page who can do without, should it turn out that it cannot be read.
+    /// A change misses this page that can do without it, should it turn out that it cannot be read.
     pub fn miss(&mut self, pid: PageId) {
         if !self.missed.contains(&pid) {
             if self.missed.len() >= MOST {
@@ -35,8 +35,8 @@ impl Unreadable {
         }
     }
 
-    /// Whether somebody who can do without a page that is not in memory should ask for it: not for one that
-    /// cannot be read, nor for one that he asked for just now and that has left memory again.
+    /// Whether a change that can do without a page that is not in memory should ask for it: not for one that
+    /// cannot be read, nor for one that was asked for just now and that has left memory again.
     pub fn ask(&mut self, pid: PageId) -> bool {
         let missed = self.missed.len();
         self.missed.retain(|page| *page != pid);
@@ -47,7 +47,7 @@ impl Unreadable {
         ask
     }
 
-    /// Somebody has missed this page, and it cannot be read. `hint`: nobody will ask for it any more who
+    /// A change has missed this page, and it cannot be read. `hint`: no change will ask for it any more that
     /// can do without, as if it had been missed so. Whether to try again.
     pub fn note(&mut self, pid: PageId, hint: bool) -> bool {
         let missed = self.missed.len();

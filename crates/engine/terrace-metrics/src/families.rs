@@ -94,6 +94,10 @@ fn structures(stats: &Stats, text: &mut Text) {
                 ("policy", policy),
                 ("logged", yes(info.logged)),
                 ("inclusive", yes(info.inclusive)),
+                (
+                    "hot_in_memory",
+                    if info.hot_in_memory { "true" } else { "" },
+                ),
                 ("hot_heap", if info.hot_heap { "true" } else { "" }),
             ],
             1,
@@ -212,13 +216,14 @@ fn pages(stats: &Stats, text: &mut Text) {
     text.family(
         "page_reads_by_cause",
         Counter,
-        "Pages read from disk, by what for: `caller` is what was asked for.",
+        "Pages read from disk, by what for: `caller` is single records that were asked for.",
     )
     .sample(
         &[("cause", "caller")],
         p.reads
-            .saturating_sub(p.demotion_reads + p.ageing_reads + p.merging_reads),
+            .saturating_sub(p.demotion_reads + p.ageing_reads + p.merging_reads + p.order_reads),
     )
+    .sample(&[("cause", "order")], p.order_reads)
     .sample(&[("cause", "demotion")], p.demotion_reads)
     .sample(&[("cause", "ageing")], p.ageing_reads)
     .sample(&[("cause", "merging")], p.merging_reads);
@@ -234,6 +239,28 @@ fn pages(stats: &Stats, text: &mut Text) {
         "Pages evicted from memory.",
         p.evictions,
     );
+    let ways = [
+        ("one", &p.left.for_one),
+        ("order", &p.left.in_order),
+        ("engine", &p.left.for_engine),
+        ("made", &p.left.made),
+    ];
+    let text_of = [
+        (
+            "pages_left",
+            "Pages of records evicted from memory, by how they came: for one record, in order, for the engine's own work, or made in memory.",
+        ),
+        (
+            "pages_left_hits",
+            "How often those were asked for while they were in memory, each up to 63 times.",
+        ),
+    ];
+    for (i, (name, what)) in text_of.into_iter().enumerate() {
+        text.family(name, Counter, what);
+        for (way, left) in ways {
+            text.sample(&[("came", way)], [left.pages, left.hits][i]);
+        }
+    }
     count(
         text,
         "page_writes_discarded",

@@ -155,7 +155,7 @@ impl Text {
         self
     }
 
-    /// Begins a family of somebody else, whose name has no other part.
+    /// Begins a family of the program, not of the engine, whose name has no other part.
     pub fn foreign_family(&mut self, name: &str, counts: bool, help: &str) {
         let suffix = match (self.format, counts) {
             (Format::Prometheus, true) => "_total",

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::checkpoint::CutInfo;
-use crate::disk::data_file::{DATA_FILE, DATA_START};
 use crate::frames::page;
 use crate::map::{MapFile, MapWriter, Place, Superblock, Tag};
-use crate::options::PAGE_SIZES;
-use crate::parts::durable::write_superblock;
+use crate::parts::data_file::{DATA_FILE, DATA_START, io};
+use crate::parts::durable::{CheckpointMeta, write_superblock};
+use crate::parts::options::PAGE_SIZES;
 
 /// Bytes that are written at a time: past a mebibyte no device gains.
 const BATCH_BYTES: usize = 1 << 20;
@@ -33,7 +32,10 @@ pub struct Build {
     pub epoch: u64,
 }
 
-/// See the module's text.
+/// The data file, the superblock, the map file.
+pub(crate) type Files = (Arc<dyn DiskFile>, Superblock, Arc<dyn DiskFile>);
+
+/// A page store that is being made of pages that come from elsewhere.
 pub struct StoreBuilder {
     disk: Arc<dyn Disk>,
     data: Arc<dyn DiskFile>,
@@ -58,11 +60,9 @@ impl StoreBuilder {
                 build.pages, build.page_bytes
             )));
         }
-        let data = disk
-            .create(DATA_FILE)
-            .map_err(|e| Error::io("creating", DATA_FILE, e))?;
+        let data = disk.create(DATA_FILE).map_err(io("creating", DATA_FILE))?;
         data.allocate(0, DATA_START + build.live * build.page_bytes as u64)
-            .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
+            .map_err(io("reserving", DATA_FILE))?;
         let batch = (BATCH_BYTES / build.page_bytes).max(1) * build.page_bytes;
         Ok(StoreBuilder {
             disk,
@@ -106,7 +106,7 @@ impl StoreBuilder {
             let offset = DATA_START + self.first * self.build.page_bytes as u64;
             self.data
                 .write_at(&self.buffer[..self.filled], offset)
-                .map_err(|e| Error::io("writing", DATA_FILE, e))?;
+                .map_err(io("writing", DATA_FILE))?;
             self.first += (self.filled / self.build.page_bytes) as u64;
             self.filled = 0;
         }
@@ -117,7 +117,12 @@ impl StoreBuilder {
     ///
     /// # Errors
     /// `Corrupt` when some are missing; those of the disk.
-    pub fn finish(mut self, info: &CutInfo) -> Result<()> {
+    pub fn finish(self, info: &CheckpointMeta) -> Result<()> {
+        self.finish_files(info).map(drop)
+    }
+
+    /// The same; also answers the data file, the superblock, and the map file.
+    pub(crate) fn finish_files(mut self, info: &CheckpointMeta) -> Result<Files> {
         self.flush()?;
         let build = self.build;
         if self.first != build.live {
@@ -128,41 +133,26 @@ impl StoreBuilder {
             ));
         }
         let name = MapFile::name(1);
-        let file = self
-            .disk
-            .create(&name)
-            .map_err(|e| Error::io("creating", &name, e))?;
-        let mut sink = |offset: u64, bytes: &[u8]| {
-            file.write_at(bytes, offset)
-                .map_err(|e| Error::io("writing", &name, e))
-        };
+        let file = self.disk.create(&name).map_err(io("creating", &name))?;
+        let mut sink =
+            |offset: u64, bytes: &[u8]| file.write_at(bytes, offset).map_err(io("writing", &name));
         let mut writer = MapWriter::create(build.database, 1, 1, build.pages, &mut sink)?;
         for place in &self.places {
             writer.push_base(*place, &mut sink)?;
         }
         let map = writer.finish(&mut sink)?;
-        file.sync().map_err(|e| Error::io("syncing", &name, e))?;
-        self.data
-            .sync()
-            .map_err(|e| Error::io("syncing", DATA_FILE, e))?;
+        file.sync().map_err(io("syncing", &name))?;
+        self.data.sync().map_err(io("syncing", DATA_FILE))?;
         self.disk
             .sync_directory()
-            .map_err(|e| Error::io("syncing", "the directory", e))?;
+            .map_err(io("syncing", "the directory"))?;
         let superblock = Superblock {
-            page_bytes: build.page_bytes as u32,
-            database: build.database,
-            generation: 1,
             epoch: build.epoch,
             pages: build.pages,
             slots: build.live,
-            map,
-            log_position: info.log_position,
-            learnt: info.learnt,
-            next_structure: info.next_structure,
-            next_sequence: info.next_sequence,
-            catalog_root: info.catalog_root,
-            clean: info.clean,
+            ..info.superblock(build.page_bytes as u32, build.database, map)
         };
-        write_superblock(&*self.data, &superblock)
+        write_superblock(&*self.data, &superblock)?;
+        Ok((self.data, superblock, file))
     }
 }

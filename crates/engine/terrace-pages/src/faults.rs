@@ -25,22 +25,32 @@ pub enum Planted {
     CleanerEnters = 7,
     /// The checkpointer is inside the gate while it writes pages.
     CutWritesEnter = 8,
-    /// A grace waits for nobody.
+    /// A grace waits for no thread.
     NoGrace = 9,
     /// Pages that gather changes are thrown out and written like others.
     TopsAsOthers = 10,
-    /// Pages leave memory that are to stay for somebody.
+    /// Pages leave memory that are to stay for a caller.
     StayingLeave = 11,
     /// The cap of hot pages goes up and down with pages that gather changes.
     CapFollowsTops = 12,
     /// No numbers of pages are kept back for those who give pages back.
     NoNumbersKept = 13,
+    /// Of pages that are read together no caller learns that one could not be read.
+    ErrorsAreForgotten = 14,
+    /// A page that could not be read with others stays one that is being read.
+    ClaimsAreLost = 15,
+    /// Pages of hot tiers that lie in memory alone are dirty, and so get a place.
+    HotGetsPlace = 16,
+    /// No slots are kept free for what lies in memory alone.
+    SavingUnpromised = 17,
+    /// As many frames are lent as if pages in memory alone could leave.
+    LentAsIfHotCouldLeave = 18,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// Somebody waits at the closed gate.
+    /// A thread waits at the closed gate.
     AtGate,
     /// Whoever closed the gate waits for those inside.
     Draining,
@@ -66,7 +76,7 @@ pub(crate) fn entered() {
     ENTERED.set(ENTERED.get() + 1);
 }
 
-/// This thread comes out. (A door that was handed to it by another thread is not counted.)
+/// This thread comes out. (A write guard that was handed to it by another thread is not counted.)
 #[cfg(feature = "planted-faults")]
 pub(crate) fn left() {
     ENTERED.set(ENTERED.get().saturating_sub(1));
@@ -82,7 +92,7 @@ pub(crate) fn entered() {}
 #[inline(always)]
 pub(crate) fn left() {}
 
-/// Lets this thread panic when it is about to change the page after so many others.
+/// Lets this thread panic when it is about to change the page after this many others.
 #[cfg(feature = "planted-faults")]
 pub fn panic_after(changes: Option<u32>) {
     PANIC_IN.set(changes);

@@ -5,45 +5,47 @@
 
 mod build;
 mod checkpoints;
+mod cleaner;
 mod disk;
 mod enter;
-mod evict;
 #[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
 mod faults;
 mod frames;
+mod images;
 pub mod map;
 mod open;
-mod options;
+mod pager;
 mod parts;
-mod stats;
 mod store;
-mod table;
-mod verify;
+#[cfg(all(test, not(feature = "shuttle")))]
+mod testing;
 
 pub use build::{Build, StoreBuilder};
-pub use checkpoints::checkpoint::{CheckpointReport, CutInfo};
-pub use checkpoints::pin::{ImagePage, PinnedImage};
-pub use disk::data_file::DATA_FILE;
+pub use checkpoints::checkpoint::CheckpointReport;
+pub use cleaner::Cleaner;
 pub use disk::space::SpaceSeen;
-pub use enter::door::Door;
-pub use enter::halt::Watch;
-pub use enter::interrupt::{Attempt, Interrupt};
-pub use evict::cleaner::Cleaner;
-pub use evict::stay::Staying;
+pub use enter::panics::Watch;
+pub use enter::retry::{Attempt, Retry};
+pub use enter::write_guard::WriteGuard;
 #[cfg(feature = "planted-faults")]
 pub use faults::{Hook, Planted, Point, hook, is_inside, panic_after, plant};
-pub use frames::cause::{Because, Cause};
 pub use frames::frame::Class;
 pub use frames::guard::{Exclusive, Optimistic, Shared, Ticket};
 pub use frames::page::{PAGE_HEADER_BYTES, check_page};
 pub use frames::prefetch::prefetch;
+pub use frames::stats::{PagesLeft, StoreStats};
+pub use frames::stay::Staying;
 pub use frames::view::{Torn, View};
+pub use images::pin::{ImagePage, PinnedImage};
 pub use map::superblock::LEARNT_BYTES;
 pub use open::Presence;
-pub use options::{MIN_FRAMES, PAGE_SIZES, StoreOptions, WHOLE_SHARE};
+pub use parts::cause::{Because, Cause};
+pub use parts::data_file::DATA_FILE;
+pub use parts::durable::CheckpointMeta;
 pub use parts::large::LargeGuard;
+pub use parts::options::{MIN_FRAMES, PAGE_SIZES, StoreOptions, WHOLE_SHARE};
 pub use parts::pace::Pace;
 pub use parts::pinned::PinState;
-pub use parts::promise::{Promise, Space};
-pub use stats::StoreStats;
+pub use parts::space_quota::{Space, SpaceQuota};
+pub use parts::space_reservations::SavingMark;
 pub use store::PageStore;

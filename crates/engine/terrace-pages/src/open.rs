@@ -5,17 +5,17 @@ use std::sync::Arc;
 use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 
-use crate::checkpoints::checkpoint::CutInfo;
-use crate::disk::data_file::{DATA_FILE, DATA_START};
+use crate::build::{Build, StoreBuilder};
+use crate::disk::Storage;
+use crate::frames::Frames;
+use crate::frames::table::{FreePages, Table, Word};
 use crate::map::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use crate::map::{
-    MapFile, MapReader, MapWriter, PageMap, Place, PlaceTable, Rebuild, Superblock, Superblocks,
-    Words,
-};
-use crate::options::{Layout, StoreOptions};
-use crate::parts::durable::{Durable, write_superblock};
+use crate::map::{MapFile, MapReader, PageMap, Place, PlaceTable, Rebuild, Superblocks, Words};
+use crate::parts::common::Common;
+use crate::parts::data_file::{DATA_FILE, DATA_START, io};
+use crate::parts::durable::{CheckpointMeta, Durable};
+use crate::parts::options::{Layout, StoreOptions};
 use crate::store::PageStore;
-use crate::table::{FreePages, Table, Word};
 
 /// What a disk writes as a whole, at least.
 const SECTOR: usize = 512;
@@ -32,18 +32,11 @@ pub enum Presence {
 impl PageStore {
     /// Looks whether there is a store on `disk`. A creation that was cut off counts as none.
     pub fn presence(disk: &dyn Disk) -> Result<Presence> {
-        let names = disk
-            .list()
-            .map_err(|e| Error::io("listing", "the directory", e))?;
+        let names = disk.list().map_err(io("listing", "the directory"))?;
         if !names.iter().any(|n| n == DATA_FILE) {
             return Ok(Presence::Absent);
         }
-        let data = disk
-            .open(DATA_FILE)
-            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data
-            .len()
-            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
+        let (data, len) = open_data(disk)?;
         if len < DATA_START {
             // Creation reserves this much before anything is written.
             return if !is_zero(disk, len)? {
@@ -73,77 +66,33 @@ impl PageStore {
         disk: Arc<dyn Disk>,
         options: StoreOptions,
         database: u64,
-        info: &CutInfo,
+        info: &CheckpointMeta,
     ) -> Result<PageStore> {
         let layout = Layout::new(&options, 0)?;
-        let data = disk
-            .create(DATA_FILE)
-            .map_err(|e| Error::io("creating", DATA_FILE, e))?;
-        data.allocate(0, DATA_START)
-            .map_err(|e| Error::io("reserving", DATA_FILE, e))?;
-        let name = MapFile::name(1);
-        let map_file = disk
-            .create(&name)
-            .map_err(|e| Error::io("creating", &name, e))?;
-        let mut sink = |offset: u64, bytes: &[u8]| {
-            map_file
-                .write_at(bytes, offset)
-                .map_err(|e| Error::io("writing", &name, e))
-        };
-        let map = MapWriter::create(database, 1, 1, 0, &mut sink)?.finish(&mut sink)?;
-        map_file
-            .sync()
-            .map_err(|e| Error::io("syncing", &name, e))?;
-        data.sync()
-            .map_err(|e| Error::io("syncing", DATA_FILE, e))?;
-        disk.sync_directory()
-            .map_err(|e| Error::io("syncing", "the directory", e))?;
-        let superblock = Superblock {
-            page_bytes: options.page_bytes as u32,
+        let build = Build {
+            page_bytes: options.page_bytes,
             database,
-            generation: 1,
-            epoch: 1,
             pages: 0,
-            slots: 0,
-            map,
-            log_position: info.log_position,
-            learnt: info.learnt,
-            next_structure: info.next_structure,
-            next_sequence: info.next_sequence,
-            catalog_root: info.catalog_root,
-            clean: info.clean,
+            live: 0,
+            epoch: 1,
         };
-        write_superblock(&*data, &superblock)?;
+        let (data, superblock, map_file) =
+            StoreBuilder::new(disk.clone(), build)?.finish_files(info)?;
         let table = Table::new(layout.max_pages)?;
         let durable = Durable {
             superblock,
             epoch: 2,
             map_file,
         };
-        let map = PageMap::new(0);
-        let store = PageStore::assemble(
-            options,
-            layout,
-            disk,
-            data,
-            table,
-            map,
-            FreePages::default(),
-            durable,
-            None,
-        )?;
-        store.reserve_next_maps();
+        let (map, free) = (PageMap::new(0), FreePages::default());
+        let store = assemble(options, layout, (disk, data), (table, map, free), durable)?;
+        store.storage().reserve_next_maps();
         Ok(store)
     }
 
     /// Reads the superblock that an opening would use.
     pub fn read_superblock(disk: &dyn Disk) -> Result<Superblocks> {
-        let data = disk
-            .open(DATA_FILE)
-            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data
-            .len()
-            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
+        let (data, len) = open_data(disk)?;
         let blocks = [
             read_block(&*data, SUPERBLOCK_OFFSETS[0], len)?,
             read_block(&*data, SUPERBLOCK_OFFSETS[1], len)?,
@@ -157,14 +106,9 @@ impl PageStore {
         let superblock = PageStore::read_superblock(&*disk)?.newest;
         options.page_bytes = superblock.page_bytes as usize;
         let layout = Layout::new(&options, superblock.pages)?;
-        let data = disk
-            .open(DATA_FILE)
-            .map_err(|e| Error::io("opening", DATA_FILE, e))?;
-        let len = data
-            .len()
-            .map_err(|e| Error::io("measuring", DATA_FILE, e))?;
-        // The file may have been cut since: what is missing of it is not needed, and may be somebody
-        // else's by now. Also what bounds the memory that a damaged superblock may ask for.
+        let (data, len) = open_data(&*disk)?;
+        // The file may have been cut since: what is missing of it is not needed, and may belong to
+        // something else by now. Also what bounds the memory that a damaged superblock may ask for.
         let in_file = len.saturating_sub(DATA_START) / options.page_bytes as u64;
         let slots = superblock.slots.min(in_file);
         let name = MapFile::name(superblock.map.number);
@@ -215,53 +159,30 @@ impl PageStore {
             epoch,
             map_file,
         };
-        PageStore::assemble(
-            options, layout, disk, data, words.0, map, free, durable, None,
-        )
+        assemble(options, layout, (disk, data), (words.0, map, free), durable)
     }
+}
 
-    /// Sees to it that the checkpoint that was opened is durable: the sync of its superblock may have failed,
-    /// or may never have come to be, and yet the superblock is read. To be called before anything is done
-    /// that takes it for the last one. Writes what is there already, into the same place: a sync alone may
-    /// find nothing to do where the cache has let go of what it could not write.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn confirm(&self) -> Result<()> {
-        self.disk
-            .sync_directory()
-            .map_err(|e| Error::io("syncing", "the directory", e))?;
-        write_superblock(&*self.data, &self.durable.lock().superblock)
-    }
+/// The data file, and how long it is.
+fn open_data(disk: &dyn Disk) -> Result<(Arc<dyn DiskFile>, u64)> {
+    let data = disk.open(DATA_FILE);
+    let data = data.map_err(io("opening", DATA_FILE))?;
+    let len = data.len().map_err(io("measuring", DATA_FILE))?;
+    Ok((data, len))
+}
 
-    /// Deletes map files that a checkpoint left behind when it was cut off. To be called once it is
-    /// known that no newer checkpoint than the opened one was ever durable: what lies there may be
-    /// all that is left of that one.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn remove_leftovers(&self) -> Result<()> {
-        let number = self.durable.lock().superblock.map.number;
-        let names = self
-            .disk
-            .list()
-            .map_err(|e| Error::io("listing", "the directory", e))?;
-        for name in names {
-            let is_left = |n| n != number && !self.is_next_map(n);
-            if MapFile::number_of(&name).is_some_and(is_left) {
-                self.disk
-                    .delete(&name)
-                    .map_err(|e| Error::io("deleting", &name, e))?;
-            }
-        }
-        self.reserve_next_maps();
-        Ok(())
-    }
-
-    /// The superblock of the last durable checkpoint.
-    pub fn superblock(&self) -> Superblock {
-        self.durable.lock().superblock.clone()
-    }
+fn assemble(
+    options: StoreOptions,
+    layout: Layout,
+    (disk, data): (Arc<dyn Disk>, Arc<dyn DiskFile>),
+    (table, map, free): (Table, PageMap, FreePages),
+    durable: Durable,
+) -> Result<PageStore> {
+    let frames = Frames::new(Common::new(options, layout, None), table, map, free)?;
+    let storage = Storage::new(frames, disk, data, durable);
+    // On a full disk one can still open, and read and delete.
+    let _ = storage.reserve_map(&storage.durable(), 0);
+    Ok(PageStore::over(storage))
 }
 
 /// Whether the first `len` bytes of the data file, which may be no multiple of a block, are zeros.
@@ -269,9 +190,9 @@ fn is_zero(disk: &dyn Disk, len: u64) -> Result<bool> {
     let mut bytes = vec![0; len as usize];
     let data = disk
         .open_buffered(DATA_FILE)
-        .map_err(|e| Error::io("opening", DATA_FILE, e))?;
+        .map_err(io("opening", DATA_FILE))?;
     data.read_at(&mut bytes, 0)
-        .map_err(|e| Error::io("reading", DATA_FILE, e))?;
+        .map_err(io("reading", DATA_FILE))?;
     Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
@@ -279,12 +200,12 @@ fn read_block(data: &dyn DiskFile, offset: u64, len: u64) -> Result<AlignedBuf> 
     let mut block = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
     if offset + SUPERBLOCK_BYTES as u64 <= len {
         data.read_at(&mut block, offset)
-            .map_err(|e| Error::io("reading", DATA_FILE, e))?;
+            .map_err(io("reading", DATA_FILE))?;
     }
     Ok(block)
 }
 
-/// The table while nobody else looks at it.
+/// The table while no other thread looks at it.
 struct Opening(Table);
 
 impl Words for Opening {

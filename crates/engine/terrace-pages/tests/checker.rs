@@ -1,25 +1,23 @@
 //! A whole store under the concurrency checker: changes, page faults, evictions, the cleaner and
 //! checkpoints in random order, more pages than frames.
 
-#![cfg(feature = "shuttle")]
-
 mod common;
 
 use std::sync::Arc;
 
-use common::{RECORDS, TINY, at, info, options, records, set_all, set_record};
+use common::{HookDisk, RECORDS, TINY, at, info, options, records, set_all, set_record};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use terrace_base::PageId;
 use terrace_base::sync::thread;
-use terrace_pages::{Attempt, Class, Door, Interrupt, Pace, PageStore};
+use terrace_pages::{Attempt, Class, Pace, PageStore, Retry, WriteGuard};
 use terrace_sim::{SimDisk, Survival};
 
 /// More than there are frames.
 const PAGES: u64 = 76;
 const EACH: u64 = 1000;
 
-fn inside<T>(store: &PageStore, mut f: impl FnMut(&Door<'_>) -> Attempt<T>) -> T {
+fn inside<T>(store: &PageStore, mut f: impl FnMut(&WriteGuard<'_>) -> Attempt<T>) -> T {
     loop {
         let door = store.enter().unwrap();
         let interrupt = match f(&door) {
@@ -55,7 +53,7 @@ fn replace(store: &PageStore) {
     let old = PageId(PAGES - 4 + thread_rng().gen_range(0..4));
     inside(store, |door| {
         let mut new = match store.allocate(door, Class::Cold) {
-            Err(Interrupt::HotFull) => unreachable!("a cold page"),
+            Err(Retry::HotFull) => unreachable!("a cold page"),
             other => other?,
         };
         if new.pid() == old {
@@ -70,7 +68,7 @@ fn replace(store: &PageStore) {
                 Ok(())
             }
             // It was freed before: nothing happens at all.
-            Err(Interrupt::Conflict) => {
+            Err(Retry::Conflict) => {
                 new.free();
                 Ok(())
             }
@@ -130,7 +128,7 @@ fn run() {
     threads.push(thread::spawn(move || {
         for _ in 0..2 {
             replace(&of);
-            of.settle(Interrupt::NoFrame).unwrap();
+            of.settle(Retry::NoFrame).unwrap();
         }
     }));
     let of = store.clone();
@@ -170,7 +168,50 @@ fn every_order_of_changes_faults_evictions_and_checkpoints_adds_up() {
     shuttle::Runner::new(RandomScheduler::new(rounds(150)), config()).run(run);
 }
 
-/// Pages are made and freed, and somebody asks how many there are.
+/// Pages are brought in many at a time, answered in another order than asked for, while others push them out, change
+/// them, and wait for them.
+#[test]
+fn every_order_of_reads_together_and_evictions_adds_up() {
+    shuttle::Runner::new(RandomScheduler::new(rounds(100)), config()).run(|| {
+        let disk = HookDisk::new(SimDisk::new(1).shared());
+        let store = PageStore::create(Arc::new(disk), options(TINY), 1, &info(0)).unwrap();
+        let store = Arc::new(store);
+        for _ in 0..PAGES {
+            inside(&store, |door| {
+                set_all(&mut store.allocate(door, Class::Cold)?, &[EACH; RECORDS]);
+                Ok(())
+            });
+        }
+        store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+        let mut threads = Vec::new();
+        for _ in 0..2 {
+            let store = store.clone();
+            threads.push(thread::spawn(move || {
+                for _ in 0..2 {
+                    let first = thread_rng().gen_range(0..PAGES);
+                    let page = |i: u64| PageId((first + i * 5) % (PAGES + 4));
+                    store.fetch(&mut (0..12).map(page).collect()).unwrap();
+                    transfer(&store);
+                }
+            }));
+        }
+        let of = store.clone();
+        threads.push(thread::spawn(move || {
+            of.checkpoint(Pace::Fast, &mut || info(2)).unwrap();
+            for _ in 0..3 {
+                peek(&of);
+                transfer(&of);
+            }
+        }));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(sum(&store), PAGES * RECORDS as u64 * EACH);
+        store.check_accounts().unwrap();
+    });
+}
+
+/// Pages are made and freed, and another thread asks how many there are.
 #[test]
 fn the_number_of_pages_is_one_that_there_was() {
     // One of them stands still for long, between any two of its steps.

@@ -10,15 +10,18 @@ use terrace_base::checksum::mix;
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, RwLock};
 use terrace_base::{Error, PageId, Result, thread_number};
-use terrace_pages::{Cause, Interrupt, LEARNT_BYTES, PageStore, Space};
+use terrace_pages::{Cause, LEARNT_BYTES, PageStore, Retry, Space};
 
 use crate::LockTable;
 use crate::counter::Wide;
-use crate::hot_tiers::{HotTiers, Merging};
+use crate::hot_tiers::{HotTiers, MergingStructure};
 use crate::index_share::IndexShare;
 use crate::share::Share;
 use crate::sketch::Sketch;
 use crate::wake::Wake;
+
+/// Pages that a saved tree has beside those of its records: its root, and what leads to the others.
+pub(crate) const FIRST_PAGES: u64 = 2;
 
 /// Where what was learnt of the division of memory has what; see `docs/format-data.md`.
 const SHARE_AT: Range<usize> = 0..2;
@@ -26,7 +29,7 @@ const INNER_AT: Range<usize> = 4..12;
 /// Bytes of two windows that are kept for the next one: those of leaves of records of usual lengths.
 const MOST_KEPT: usize = 256 << 10;
 
-/// Pairs of windows that are kept, one for each thread of so many: no more than usually scan at once.
+/// Pairs of windows that are kept, one for each of this many threads: no more than usually scan at once.
 const SCRATCHES: usize = 8;
 
 /// Two windows to work with, kept for the next one; on a line of its own.
@@ -34,11 +37,19 @@ const SCRATCHES: usize = 8;
 #[repr(align(64))]
 struct Scratch(Mutex<Option<(Window, Window)>>);
 
+/// Pages of what is saved of hot tiers have one part in this many of their bytes free at most, on average.
+const SAVED_SPARE_PART: u64 = 4;
+
+/// What became dirty by some of the threads, on a line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Fresh(AtomicU64);
+
 /// Records that went by which a call for help has done enough: a leaf of a heap's index has as many as
 /// several of a tree, and the writer that calls waits for it.
 const HELP_RECORDS: u64 = 256;
 
-/// See the module's text.
+/// What all structures of a database share.
 pub struct TierContext {
     /// The page store.
     pub store: Arc<PageStore>,
@@ -48,7 +59,7 @@ pub struct TierContext {
     /// See [`crate::counter::Sets`].
     pub(crate) wide: Arc<Wide>,
     /// Structures whose changes leave work behind.
-    merging: Mutex<Vec<Weak<dyn Merging>>>,
+    merging: Mutex<Vec<Weak<dyn MergingStructure>>>,
     /// Whether marks of deletions are to go also where they are few, once nothing comes from above.
     pub(crate) purge_below: AtomicBool,
     scratch: [Scratch; SCRATCHES],
@@ -70,6 +81,10 @@ pub struct TierContext {
     pub(crate) sketch: Sketch,
     /// Held by the threads in the background while they are at work on structures.
     pub(crate) background: RwLock<()>,
+    /// Bytes that were dirty in hot tiers each time that they were saved.
+    pub(crate) saved_bytes: AtomicU64,
+    /// Bytes that became dirty in hot tiers that lie in memory alone, of which the store is told page by page.
+    fresh: [Fresh; SCRATCHES],
     /// Hot leaves of all structures together, as far as their hands have counted them.
     pub(crate) hot_leaves: AtomicU64,
 }
@@ -108,6 +123,8 @@ impl TierContext {
             index_share: IndexShare::default(),
             sketch: Sketch::new(sketch_bytes),
             hot_leaves: AtomicU64::new(0),
+            saved_bytes: Default::default(),
+            fresh: Default::default(),
             background: RwLock::new(()),
         })
     }
@@ -169,12 +186,12 @@ impl TierContext {
                 *seed = mix(*seed, 0x5EC_2E7);
                 *seed
             }
-            // What nobody can guess, as for the standard library's maps.
+            // What cannot be guessed, as for the standard library's maps.
             None => RandomState::new().hash_one(std::process::id()),
         })
     }
 
-    pub(crate) fn register_merging(&self, structure: Weak<dyn Merging>) {
+    pub(crate) fn register_merging(&self, structure: Weak<dyn MergingStructure>) {
         let mut all = self.merging.lock();
         all.retain(|one| one.strong_count() > 0);
         all.push(structure);
@@ -182,14 +199,14 @@ impl TierContext {
         self.merger.notify();
     }
 
-    pub(crate) fn merging(&self) -> Vec<Arc<dyn Merging>> {
+    pub(crate) fn merging(&self) -> Vec<Arc<dyn MergingStructure>> {
         let all = self.merging.lock();
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Whether records that come in should displace others: a little below the cap, so that the pages
     /// which the ageing frees are there for leaves in which all is in use.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let cap = self.store.hot_cap();
         self.store.hot_frames() + cap / 256 + (cap / 16 + 2).min(10) >= cap
     }
@@ -311,37 +328,47 @@ impl TierContext {
         }
     }
 
-    /// Settles an interrupt of an attempt on some structure: what the store can do, and room in the
+    /// Settles the retry of an attempt on some structure: what the store can do, and room in the
     /// hot class. The caller holds nothing.
-    pub(crate) fn settle(&self, interrupt: Interrupt) -> Result<()> {
+    pub(crate) fn settle(&self, interrupt: Retry) -> Result<()> {
         self.share.note_for_records(&interrupt);
         self.settle_noted(interrupt)
     }
 
-    /// The same for somebody whom hot records do not help: a scan, a structure with one tier.
-    pub(crate) fn settle_for_pages(&self, interrupt: Interrupt) -> Result<()> {
+    /// The same for a caller that hot records do not help: a scan, a structure with one tier.
+    pub(crate) fn settle_for_pages(&self, interrupt: Retry) -> Result<()> {
         self.share.note_for_pages(&interrupt, &self.store);
         self.settle_noted(interrupt)
     }
 
     /// The same for work that comes once and has no use for more memory: a compaction, a survey, a drop. If it
     /// counted, records would have to go for it, and come back.
-    pub(crate) fn settle_uncounted(&self, interrupt: Interrupt) -> Result<()> {
+    pub(crate) fn settle_uncounted(&self, interrupt: Retry) -> Result<()> {
         self.settle_noted(interrupt)
     }
 
     /// As [`TierContext::settle_for_pages`], for a scan, which reads ahead.
-    pub(crate) fn settle_for_scan(&self, interrupt: Interrupt) -> Result<()> {
+    pub(crate) fn settle_for_scan(&self, interrupt: Retry) -> Result<()> {
         self.share.note_for_pages(&interrupt, &self.store);
         match interrupt {
-            miss @ Interrupt::Miss(_) => self.store.settle_in_order(miss),
+            miss @ Retry::Miss(_) => self.store.settle_in_order(miss),
             other => self.settle_noted(other),
         }
     }
 
-    fn settle_noted(&self, interrupt: Interrupt) -> Result<()> {
+    /// A record was not in memory, whose page is brought in otherwise than where a retry is settled.
+    pub fn note_missed(&self, page: PageId) {
+        self.share.note_for_records(&Retry::Miss(page));
+    }
+
+    /// The same for a caller that hot records do not help.
+    pub fn note_missed_page(&self, page: PageId) {
+        self.share.note_for_pages(&Retry::Miss(page), &self.store);
+    }
+
+    fn settle_noted(&self, interrupt: Retry) -> Result<()> {
         match interrupt {
-            Interrupt::HotFull => self.help(Space::Migration, &mut Waits::of_a_change()),
+            Retry::HotFull => self.help(Space::Migration, &mut Waits::of_a_change()),
             other => self.store.settle(other),
         }
     }
@@ -350,13 +377,13 @@ impl TierContext {
     /// delete needs to get through may use what is kept for deletes.
     pub(crate) fn settle_for(
         &self,
-        interrupt: Interrupt,
+        interrupt: Retry,
         space: Space,
         waits: &mut Waits,
     ) -> Result<()> {
         match (interrupt, space) {
-            (Interrupt::HotFull, Space::Reserve) => self.help(Space::Reserve, waits),
-            (full @ Interrupt::HotFull, _) => {
+            (Retry::HotFull, Space::Reserve) => self.help(Space::Reserve, waits),
+            (full @ Retry::HotFull, _) => {
                 self.share.note_for_records(&full);
                 self.help(Space::Migration, waits)
             }
@@ -364,16 +391,16 @@ impl TierContext {
         }
     }
 
-    /// Settles an interrupt by `settle`. Where that fails because the page that was missed cannot be read,
+    /// Settles a retry by `settle`. Where that fails because the page that was missed cannot be read,
     /// and `without` says that the next attempt does without it, there is no error: a page that might have
     /// had room is no bar to a record that goes elsewhere.
     pub(crate) fn settle_or(
-        interrupt: Interrupt,
-        settle: impl FnOnce(Interrupt) -> Result<()>,
+        interrupt: Retry,
+        settle: impl FnOnce(Retry) -> Result<()>,
         without: impl FnOnce(PageId) -> bool,
     ) -> Result<()> {
         let missed = match interrupt {
-            Interrupt::Miss(page) => Some(page),
+            Retry::Miss(page) => Some(page),
             _ => None,
         };
         match settle(interrupt) {
@@ -397,6 +424,30 @@ impl TierContext {
             *scratch.lock() = Some((a, b));
         }
         result
+    }
+
+    /// So many bytes became dirty in a hot tier that lies in memory alone. The caller is inside the gate. O(1).
+    #[inline]
+    pub(crate) fn count_fresh(&self, bytes: usize) {
+        let (bytes, page) = (bytes as u64, self.store.page_bytes() as u64);
+        let bytes = bytes + bytes / SAVED_SPARE_PART;
+        let Fresh(mine) = &self.fresh[thread_number() % SCRATCHES];
+        let before = mine.fetch_add(bytes, Ordering::Relaxed);
+        let pages = (before + bytes) / page - before / page;
+        if pages > 0 {
+            self.store.add_fresh(pages);
+        }
+    }
+
+    /// Slots that so many bytes of dirty records take at most once they are saved, of one structure.
+    pub fn saved_slots(&self, bytes: u64) -> u64 {
+        let page = self.store.page_bytes() as u64;
+        (bytes + bytes / SAVED_SPARE_PART).div_ceil(page) + FIRST_PAGES
+    }
+
+    /// Bytes that were found dirty in all hot tiers that lie in memory alone, each time that they were saved.
+    pub fn saved_bytes(&self) -> u64 {
+        self.saved_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes of the counters of accesses to cold records.

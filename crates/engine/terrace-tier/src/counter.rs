@@ -26,10 +26,10 @@ impl Count {
 #[repr(align(64))]
 struct Lane<T>(T);
 
-/// Structures may have a set for each few threads until these take one part in so many of the memory. Those
-/// beyond have one set each: of so many most are asked for little.
+/// Structures may have a set for each few threads until these take one part in this many of the memory. Those
+/// beyond have one set each: of that number most are asked for little.
 const WIDE_PART: u64 = 256;
-/// So many have them however little memory there is.
+/// This many structures have them however little memory there is.
 const LEAST_WIDE: usize = 16;
 
 /// How many structures have more than one set, and how many may.

@@ -1,4 +1,4 @@
-//! The background threads: one makes room in the hot class before anybody needs it, and does the
+//! The background threads: one makes room in the hot class before a writer needs it, and does the
 //! ageing, one does what the changes of LSM-trees leave behind. Writers only help when they cannot keep up.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MOST_IN_A_ROUND: usize = 1024;
 
 /// Passes over all hot leaves that let everything go which can go.
 const PASSES: u64 = terrace_access::Flags::MAX_USE as u64 + 1;
-/// Leaves looked at without effect, beside so many passes, after which the thread pauses.
+/// Leaves looked at without effect, beside those of [`PASSES`] passes, after which the thread pauses.
 const FRUITLESS: u64 = 64;
 
 /// Stops and joins the threads when dropped.

@@ -27,7 +27,7 @@ const PRECISION: f64 = 0.015;
 /// Dirty records of one hot leaf of many whose keys are looked up in the cold tier: each may read a
 /// page.
 const LOOKUPS: usize = 3;
-/// Times that few records are counted again because some have moved: somebody may never stop.
+/// Times that few records are counted again because some have moved: a writer may never stop.
 const PATIENCE: u32 = 16;
 
 /// Estimates the number of records of a structure with these tiers.
@@ -195,7 +195,7 @@ impl Sample {
         self.mean(which) * self.draws.len() as f64 / weights
     }
 
-    /// Whether the standard error of either value is small beside the larger one, or nobody would wait for more
+    /// Whether the standard error of either value is small beside the larger one, or no caller would wait for more
     /// leaves; of what each leaf has, or of what all of them have.
     fn is_enough(&self, of_each: bool) -> bool {
         let count = self.draws.len();

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use terrace_access::{DroppedBy, Expiry, LargeRef, Value};
+use terrace_access::{Attempt, DroppedBy, Expiry, Flags, LargeRef, RecordPage, Value, Window};
 
 use crate::fault::{Fault, planted};
 
-/// See the module's text. Empty where records do not expire.
+/// Tells which records of a structure have expired. Empty where records do not expire.
 #[derive(Default)]
 pub(crate) struct Expires(OnceLock<Arc<dyn Expiry>>);
 
@@ -28,6 +28,45 @@ impl Expires {
         self.0.get().is_some_and(|expiry| expiry.is_over(value))
     }
 
+    /// Whether a record of a page has expired; `value` is room for its value.
+    pub fn is_over_on(
+        &self,
+        page: &dyn RecordPage,
+        i: usize,
+        value: &mut Vec<u8>,
+    ) -> Attempt<bool> {
+        if !self.is_any() {
+            return Ok(false);
+        }
+        let large = page.value(i, value)?;
+        Ok(self.is_over(large.map_or(Value::Inline(value), Value::Large)))
+    }
+
+    /// Makes deletions of those records of a copy that have expired, which go down as such. The caller holds
+    /// their locks. Large ones go as they are: what they refer to has an owner.
+    pub fn bury(&self, copy: &mut Window, which: &[usize]) {
+        if !self.is_any() {
+            return;
+        }
+        let mut buried = 0;
+        for &at in which {
+            let entry = copy.entry(at);
+            if entry.large.is_some()
+                || entry.flags.is_deleted()
+                || !self.is_over(Value::Inline(copy.value(at)))
+            {
+                continue;
+            }
+            copy.set_flags(at, entry.flags.with(Flags::DELETED));
+            // The value says then which of them it is.
+            if !planted(Fault::ExpiredDirtyDropped) {
+                copy.clear_value(at);
+            }
+            buried += 1;
+        }
+        self.note_dropped(DroppedBy::Demotion, buried);
+    }
+
     /// Whether who drops what has expired in the tier below may have dropped a record with this value.
     pub fn may_be_dropped(&self, value: Value<'_>) -> bool {
         let expiry = self.0.get();
@@ -43,7 +82,7 @@ impl Expires {
         LargeRef { gone, ..large }
     }
 
-    /// So many were dropped.
+    /// `records` records were dropped.
     pub fn note_dropped(&self, by: DroppedBy, records: u64) {
         if records > 0
             && let Some(expiry) = self.0.get()

@@ -56,11 +56,17 @@ pub enum Fault {
     ChainFreedByClean,
     /// The chain of an overwritten cold record is not freed.
     ChainKept,
+    /// What is saved of a hot tier lacks what is dirty.
+    SaverSkipsDirty,
+    /// What is saved of a hot tier lacks tombstones.
+    SaverSkipsTombstones,
+    /// What was saved of a hot tier stays although it is not dirty any more.
+    StaleSavedStays,
     /// A sorted run goes to the cold tier without looking which of its records are hot.
     RunPassesOverHot,
     /// A writer does not tell those who watch its key before it appends to the log.
     NoMarkBefore,
-    /// Nobody waits for a claim.
+    /// No thread waits for a claim.
     ClaimIgnored,
     /// A scan leaves the tombstones that it walks over where they are.
     DeadLeftBehind,
@@ -128,14 +134,16 @@ pub enum Point {
     Scanning,
     /// An estimate has counted one tier, not yet the other.
     Estimating,
-    /// Somebody waits for a record lock.
+    /// A thread waits for a record lock.
     Waiting,
     /// A writer has looked who watches its key, and is about to append to the log; the record's lock is held.
     Told,
-    /// Somebody waits for what another one claims; nothing is held.
+    /// A thread waits for what another one claims; nothing is held.
     HeldUp,
     /// A structure with one tier has made one change of a batch; the locks of all its records are held.
     Applied,
+    /// A part of a hot tier that lies in memory alone was saved; nothing is held.
+    Saved,
 }
 
 terrace_base::faults_of_threads!(feature = "planted-faults", Fault);

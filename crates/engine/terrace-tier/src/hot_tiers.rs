@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use terrace_access::Waits;
+use terrace_access::{Merging, Waits};
 use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,13 @@ const HELP_LEAVES: usize = 4;
 /// Hot tiers whose turn it is in one call for help, beside those leaves: it takes as long with ten thousand
 /// structures as with these.
 const HELP_TIERS: usize = 32;
-/// Hot tiers of one leaf have a turn in one round of so many: what they give up frees no page.
+/// Hot tiers of one leaf have a turn in one round of this many: what they give up frees no page.
 const ONE_LEAF_ROUNDS: usize = 16;
-/// Of such ones so many are passed by in a row.
+/// At most this many hot tiers of one leaf are passed by in a row.
 const MOST_PASSED_BY: usize = 64;
 
 /// The root of a hot tier takes a frame for good. Small structures get one as long as all these roots take
-/// less than one part in so many of the frames for hot pages; others keep nearly all of theirs.
+/// less than one part in this many of the frames for hot pages; others keep nearly all of theirs.
 const SMALL_PART: u64 = 8;
 /// The same for structures that have more than one cold leaf.
 const LARGE_PART: u64 = 2;
@@ -73,12 +73,21 @@ pub(crate) struct HotTiers {
     turn: AtomicUsize,
 }
 
-/// A structure whose changes leave work behind, which somebody does ahead of need.
-pub(crate) trait Merging: Send + Sync {
+/// A structure whose changes leave work behind, which a thread does ahead of need.
+pub(crate) trait MergingStructure: Send + Sync {
+    /// The method that merges, unless the structure was dropped.
+    fn merging(&self) -> Option<&dyn Merging>;
+
     /// Does some of it. Bounded.
-    fn merge(&self) -> Result<()>;
+    fn merge(&self) -> Result<()> {
+        self.merging().map_or(Ok(()), Merging::tend)
+    }
+
     /// As [`HotTier::purge`], of the marks of deletions in the method itself.
-    fn purge_below(&self, waited: bool) -> Result<bool>;
+    fn purge_below(&self, waited: bool) -> Result<bool> {
+        let merging = self.merging();
+        merging.map_or(Ok(false), |merging| merging.purge(waited))
+    }
 }
 
 impl HotTiers {
@@ -99,7 +108,7 @@ impl HotTiers {
         Registered(self.registered.clone())
     }
 
-    /// Which structures may get a hot tier, where hot pages may have so many frames.
+    /// Which structures may get a hot tier, where hot pages may have `cap` frames.
     pub fn more(&self, cap: u64) -> MoreHotTiers {
         let there = self.len() as u64;
         match there {
@@ -109,7 +118,7 @@ impl HotTiers {
         }
     }
 
-    /// Those at `at`, at most so many, and where to go on: at 0 after the last.
+    /// Those at `at`, at most `most`, and where to go on: at 0 after the last.
     pub fn at(&self, at: &mut usize, most: usize) -> Vec<Arc<dyn HotTier>> {
         let tiers = self.tiers.lock();
         let some = tiers.iter().skip(*at).take(most);
@@ -158,7 +167,7 @@ mod tests {
     use super::*;
     use crate::TierContext;
     use terrace_base::sync::atomic::AtomicU64;
-    use terrace_pages::{CutInfo, LEARNT_BYTES, PageStore, StoreOptions};
+    use terrace_pages::{CheckpointMeta, LEARNT_BYTES, PageStore, StoreOptions};
 
     /// A hot tier that never has anything to give up.
     struct Fake<'a> {
@@ -194,7 +203,7 @@ mod tests {
             page_bytes: 4096,
             memory: 4 << 20,
         };
-        let info = CutInfo {
+        let info = CheckpointMeta {
             log_position: [0; 24],
             learnt: [0; LEARNT_BYTES],
             next_structure: 0,

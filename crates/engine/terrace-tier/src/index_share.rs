@@ -12,12 +12,12 @@ use terrace_pages::PageStore;
 
 /// An idle share below this says nothing: hits on idle records weigh no more than this allows.
 const LEAST_IDLE: f64 = 0.02;
-/// Hits on idle records are counted in so many parts of one.
+/// Hits on idle records are counted in this many parts of one.
 const HIT_PARTS: f64 = 16.0;
 /// Most inner pages that are kept: one part in this many of the frames. More gains nothing, because
 /// then not all leaves of an index fit beside the hot records.
 const INNER_PART: u64 = 2;
-/// A hot tier that answers less than one in so many reads of cold records has too little room to be
+/// A hot tier that answers less than one in this many reads of cold records has too little room to be
 /// judged: records go before they are asked for again.
 const IDLE_TIER: u64 = 8;
 /// Fewest inner pages that are kept: one part in this many of the frames. Those above the leaves of an
@@ -30,14 +30,14 @@ const INNER_STEPS: u64 = 24;
 const STEPS_A_ROUND: u64 = 12;
 /// A round of the hand.
 const ROUND: u64 = 1 << 20;
-/// Of a step, what is done at once: one part in so many of the frames, well below what hot pages may be
+/// Of a step, what is done at once: one part in this many of the frames, well below what hot pages may be
 /// above their cap.
 const LITTLE_PART: u64 = 1024;
-/// A hot page must be worth so many times as much as a leaf of an index for one to give way to it: hits
+/// A hot page must be worth this many times as much as a leaf of an index for one to give way to it: hits
 /// on records that came in lately, and count as idle before they show what they are, make it look
 /// better than it is.
 const HOT_WORTH: f64 = 2.5;
-/// A leaf of an index is kept when a hot page is worth at most so many times as much. In between
+/// A leaf of an index is kept when a hot page is worth at most this many times as much. In between
 /// nothing changes: each change costs records that must go.
 const INNER_WORTH: f64 = 1.5;
 
@@ -50,7 +50,7 @@ struct Seen {
     rounds: u64,
 }
 
-/// See the module's text.
+/// What decides how much memory the leaves of a heap's index get.
 #[derive(Default)]
 pub(crate) struct IndexShare {
     /// Reads of cold records by way of an index leaf that was in memory.
@@ -85,7 +85,7 @@ impl IndexShare {
             .add((HIT_PARTS * idle / part.max(LEAST_IDLE)) as u64);
     }
 
-    /// The hand has looked at one of so many leaves of a hot tier.
+    /// The hand has looked at one of the `leaves` leaves of a hot tier.
     pub fn note_look(&self, leaves: u64) {
         self.rounds.add(ROUND / leaves.max(1));
     }
@@ -108,7 +108,7 @@ impl IndexShare {
 
     fn judge(&self, store: &PageStore) {
         let mut seen = self.seen.lock();
-        // Under the lock, so that nobody has seen more.
+        // Under the lock, so that no other thread has seen more.
         let now = Seen {
             ways: self.ways.get(),
             idle_hits: self.idle_hits.get(),
@@ -122,7 +122,7 @@ impl IndexShare {
         drop(seen);
         let ways = now.ways - before.ways;
         if ways == 0 && store.inner_kept().is_none() {
-            // There is no index, or nobody uses it.
+            // There is no index, or it is not used.
             return;
         }
         let hits = (now.idle_hits - before.idle_hits) as f64 / HIT_PARTS;
@@ -140,7 +140,7 @@ impl IndexShare {
         } else {
             kept
         };
-        // What nobody uses is not set aside.
+        // What is not used is not set aside.
         let target = if ways == 0 && kept <= least {
             0
         } else {

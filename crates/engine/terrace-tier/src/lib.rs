@@ -7,7 +7,6 @@
 
 #[cfg(feature = "paper")]
 pub mod bilsm;
-mod claim;
 mod context;
 mod counter;
 mod demoter;
@@ -22,6 +21,7 @@ mod fault;
 mod hot_tiers;
 mod index_share;
 mod locks;
+mod merging;
 mod method;
 mod one_record;
 pub mod policy;
@@ -36,15 +36,16 @@ mod tiered;
 mod value;
 mod wake;
 mod watch;
+mod write_reservation;
 
-pub use claim::Claim;
 pub use context::TierContext;
 pub use demoter::Demoter;
 pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use severed::Severed;
 pub use single::Single;
-pub use structure::{Change, Estimate, Expect, Roots, Structure, Written};
+pub use structure::{Change, Estimate, Expect, Missing, Roots, Structure, Written};
 pub use terrace_base::Counter;
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};
+pub use write_reservation::WriteReservation;

@@ -1,6 +1,6 @@
 //! The table of record locks: an array of versions, indexed by a hash of structure and key.
 //!
-//! Invariants (rule 2): a version is even while the lock is free and odd while somebody holds it; it
+//! Invariants (rule 2): a version is even while the lock is free and odd while a thread holds it; it
 //! never goes back. Only the holder changes or moves the records of its slot. Readers note the
 //! version, read, and validate. Several keys may share a slot; that costs retries, never
 //! correctness. Source: "Tiered-Indexing", optimistic lock table.
@@ -54,7 +54,7 @@ pub(crate) fn hash_of(structure: StructureId, key: &[u8]) -> u64 {
     checksum::seeded(u64::from(structure.0) << 32 | 0x5EED, key)
 }
 
-/// See the module's text.
+/// The record locks: one version for each slot.
 pub struct LockTable {
     versions: Box<[AtomicU64]>,
 }
@@ -85,7 +85,7 @@ impl RecordLock<'_> {
         } else {
             held & !(HELD | MOVES) | (held + 1) & MOVES
         };
-        // Nobody else writes the word while it is held.
+        // No other thread writes the word while it is held.
         self.version.store(now, Ordering::Release);
         std::mem::forget(self);
         Version(now)
@@ -202,7 +202,7 @@ impl LockTable {
     }
 
     /// Every lock counts as changed from now on, one after the other: whoever has read anything looks again. For a
-    /// change of more records than anybody can name. O(locks), about 8 ns each.
+    /// change of more records than a caller can name. O(locks), about 8 ns each.
     pub fn change_all(&self) {
         for slot in 0..self.versions.len() {
             self.lock(slot).release_changed();

@@ -1,8 +1,8 @@
 //! What a structure does with one of its access methods, whether that is its only one or not.
 
-use terrace_access::{Attempt, Door, Edge, StoragePlace, Tier, Waits, Window};
+use terrace_access::{Attempt, Edge, StoragePlace, Tier, Window, WriteGuard};
 use terrace_base::Result;
-use terrace_pages::{Interrupt, Space};
+use terrace_pages::{Retry, Space};
 
 use crate::context::TierContext;
 
@@ -14,39 +14,6 @@ pub(crate) fn bytes_of(run: &Window) -> usize {
     (0..run.len())
         .map(|i| run.key(i).len() + run.value(i).len())
         .sum()
-}
-
-/// These records of a run were put together.
-pub(crate) fn note_put<M: Tier>(method: &M, run: &Window, which: &[usize]) {
-    if M::BLIND {
-        let bytes = which.iter().map(|&i| run.key(i).len() + run.value(i).len());
-        method.note_written(bytes.sum());
-    }
-}
-
-/// Before changes that are made together, inside the gate: what is left behind there is done the next time.
-/// `bytes` are those of a change, or 0 where that is not known.
-/// A full disk is met at the door. `waits` are those of each change.
-pub(crate) fn catch_up_for_many<M: Tier>(
-    context: &TierContext,
-    method: &M,
-    bytes: usize,
-    waits: &mut Waits,
-) -> Result<()> {
-    if !M::BLIND {
-        return Ok(());
-    }
-    method.slow_down(bytes);
-    match method.catch_up(Space::Ordinary, waits) {
-        Err(e) if e.is_no_room() => Ok(()),
-        Err(e) => Err(e),
-        Ok(is_due) => {
-            if is_due {
-                context.merger.notify();
-            }
-            Ok(())
-        }
-    }
 }
 
 /// The position of a key, whatever has to be read for that.
@@ -96,12 +63,12 @@ pub(crate) fn compact_step<M: Tier>(
     from: &[u8],
     fill: f64,
 ) -> Result<Option<Vec<u8>>> {
-    if !M::SCANS {
+    if !M::CAPABILITIES.scans {
         // There is no order in which to go through it.
         return Ok(None);
     }
-    if M::BLIND {
-        return method.settle_down(from);
+    if let Some(merging) = method.merging() {
+        return merging.settle_down(from);
     }
     patiently(context, |door| method.try_compact(door, from, fill))?;
     let mut span = Window::new();
@@ -129,7 +96,7 @@ pub(crate) fn compact_stored_step<M: Tier>(
 /// stays as it is.
 fn patiently(
     context: &TierContext,
-    mut step: impl FnMut(&Door<'_>) -> Attempt<()>,
+    mut step: impl FnMut(&WriteGuard<'_>) -> Attempt<()>,
 ) -> Result<bool> {
     let mut conflicts = 0;
     loop {
@@ -138,9 +105,9 @@ fn patiently(
         drop(door);
         match done {
             Ok(()) => return Ok(true),
-            Err(Interrupt::Conflict) if conflicts >= COMPACT_PATIENCE => return Ok(false),
+            Err(Retry::Conflict) if conflicts >= COMPACT_PATIENCE => return Ok(false),
             Err(interrupt) => {
-                conflicts += u32::from(matches!(interrupt, Interrupt::Conflict));
+                conflicts += u32::from(matches!(interrupt, Retry::Conflict));
                 context.settle_uncounted(interrupt)?;
             }
         }
@@ -160,7 +127,7 @@ pub(crate) fn clear_step<M: Tier>(context: &TierContext, method: &M) -> Result<b
         match step {
             Ok(more) => return Ok(more),
             // The root is gone: an earlier step, or one before a crash, has freed it.
-            Err(Interrupt::Conflict) if !context.store.exists(method.root()) => return Ok(false),
+            Err(Retry::Conflict) if !context.store.exists(method.root()) => return Ok(false),
             Err(interrupt) => context.settle_uncounted(interrupt)?,
         }
     }

@@ -1,9 +1,9 @@
 //! What surrounds an attempt on one record, whatever the number of tiers: reading it as of a version
 //! of its lock, and changing it under its lock.
 
-use terrace_access::{Attempt, Door, Found, LargeRef, Value};
+use terrace_access::{Attempt, Found, LargeRef, Value, WriteGuard};
 use terrace_base::Result;
-use terrace_pages::{Interrupt, Space};
+use terrace_pages::{Retry, Space};
 
 use crate::Version;
 use crate::context::TierContext;
@@ -37,7 +37,7 @@ pub(crate) fn read<T>(
     value: &mut Vec<u8>,
     holds: &dyn Fn() -> bool,
     mut look: impl FnMut(&mut Vec<u8>) -> Attempt<Option<(Found, T)>>,
-    mut settle: impl FnMut(Interrupt) -> Result<()>,
+    mut settle: impl FnMut(Retry) -> Result<()>,
 ) -> Result<Option<Answer<T>>> {
     let locks = &context.locks;
     let patience = if context.locks_for_reads() {
@@ -86,19 +86,22 @@ pub(crate) fn without_waiting(looked: Attempt<Option<Found>>) -> Result<Option<b
         Ok(Some(found)) if found.flags.is_deleted() => Ok(Some(false)),
         Ok(Some(found)) => Ok(found.large.is_none().then_some(true)),
         Ok(None) => Ok(Some(false)),
-        Err(Interrupt::Fail(e)) => Err(e),
+        Err(Retry::Fail(e)) => Err(e),
         Err(_) => Ok(None),
     }
 }
 
 /// Drops a record if it is one that has expired, as `drop_it` finds out under its lock inside the gate: nothing if
-/// it is not. Readers see no change, so it is a move. False also if somebody is at work on it. Blocking; the
+/// it is not. Readers see no change, so it is a move. False also if another thread is at work on it. Blocking; the
 /// caller holds nothing.
 pub(crate) fn drop_expired(
     context: &TierContext,
     slot: usize,
-    mut drop_it: impl FnMut(&Door<'_>, &dyn Fn() -> bool) -> Attempt<Option<[Option<LargeRef>; 2]>>,
-    mut settle: impl FnMut(Interrupt) -> Result<()>,
+    mut drop_it: impl FnMut(
+        &WriteGuard<'_>,
+        &dyn Fn() -> bool,
+    ) -> Attempt<Option<[Option<LargeRef>; 2]>>,
+    mut settle: impl FnMut(Retry) -> Result<()>,
 ) -> Result<bool> {
     let (store, locks) = (&context.store, &context.locks);
     let mut guard = Guard::new(store);
@@ -146,8 +149,8 @@ pub(crate) fn write(
     (slot, watches, key): (usize, &Watches, &[u8]),
     (change, max_inline, expiry): (Change<'_>, usize, &Expires),
     mut expect: Option<Expect<'_>>,
-    mut attempt: impl FnMut(&Door<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
-    mut settle: impl FnMut(Interrupt) -> Result<()>,
+    mut attempt: impl FnMut(&WriteGuard<'_>, Option<Value<'_>>, &dyn Fn() -> bool) -> Attempt<Changed>,
+    mut settle: impl FnMut(Retry) -> Result<()>,
 ) -> Result<Written> {
     let (store, locks) = (&context.store, &context.locks);
     locks.prefetch(slot);

@@ -60,14 +60,14 @@ pub trait Policy: Send + Sync {
     fn makes_room(&self) -> bool {
         false
     }
-    /// A record of this hash was looked up, in so many levels; `missed` where a page was read for it. Called
+    /// A record of this hash was looked up, in `_depth` levels; `missed` where a page was read for it. Called
     /// only where [`Policy::observes`].
     fn note_lookup(&self, _hash: u64, _depth: u8, _missed: bool) {}
     /// Whether lookups and the course of time matter.
     fn observes(&self) -> bool {
         false
     }
-    /// Some time has passed; the structure has so many levels.
+    /// Some time has passed; the structure has as many levels as `_levels` says.
     fn pass_time(&self, _levels: &dyn Fn() -> usize) {}
 }
 

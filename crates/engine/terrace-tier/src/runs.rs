@@ -1,10 +1,12 @@
 //! Sorted records that go straight to the tier where records rest, as far as the number of tiers does not
 //! matter.
 
-use terrace_access::{Interrupt, Tier, Window};
+use terrace_access::{Retry, Tier, Window};
 use terrace_base::Result;
 
-/// See [`most_misses`]: one more for so many records, and so many in any case.
+use crate::context::TierContext;
+
+/// See [`most_misses`]: one more for this many records, and [`LEAST_MISSES`] in any case.
 const RECORDS_PER_MISS: usize = 8;
 const LEAST_MISSES: usize = 4;
 
@@ -34,9 +36,45 @@ pub(crate) fn put_all(
 }
 
 /// Pages that are read for a run at most: with more, those that were read first would have to make way for
-/// the last ones where memory is short, and a run that needs so many is none.
+/// the last ones where memory is short, and a run that needs more than that is none.
 pub(crate) fn most_misses(run: &Window) -> usize {
     LEAST_MISSES + run.len() / RECORDS_PER_MISS
+}
+
+/// Pages that are read ahead for records that go to a tier, with the first one: few of all frames, and as many as a
+/// device answers well.
+const MOST_AHEAD: usize = 8;
+
+/// Brings in the page that was missed for the record at `from`, and at the same time those that records behind it need,
+/// which go to the tier next. Who looks at one that cannot be read is told then.
+pub(crate) fn read_ahead<M: Tier>(
+    context: &TierContext,
+    method: &M,
+    records: &Window,
+    from: usize,
+    missed: &Retry,
+) {
+    let Retry::Miss(first) = *missed else {
+        return;
+    };
+    let mut pages = vec![first];
+    for i in from + 1..records.len() {
+        match method.try_reach_to_put(records.key(i)) {
+            Err(Retry::Miss(page)) if !pages.contains(&page) => pages.push(page),
+            Err(Retry::Miss(_)) | Ok(()) => {}
+            Err(_) => break,
+        }
+        if pages.len() == MOST_AHEAD {
+            break;
+        }
+    }
+    if pages.len() > 1 {
+        // Each would have been missed by itself.
+        pages[1..]
+            .iter()
+            .for_each(|page| context.note_missed(*page));
+        context.store.read_ahead(pages);
+    }
 }
 
 /// Brings into memory what a run needs of a tier: for each of the first `most` records its leaf, and where it
@@ -47,13 +85,13 @@ pub(crate) fn reach<M: Tier>(
     run: &Window,
     most: usize,
     misses: &mut usize,
-    settle: impl Fn(Interrupt) -> Result<()>,
+    settle: impl Fn(Retry) -> Result<()>,
 ) -> Result<usize> {
     let mut next = 0;
     while next < most
         && let Err(interrupt) = method.try_reach_run(run, &mut next)
     {
-        if let Interrupt::Miss(_) = interrupt {
+        if let Retry::Miss(_) = interrupt {
             if *misses == 0 && next > 0 {
                 break;
             }

@@ -1,18 +1,19 @@
 //! A range that is about to be taken out of a structure, of both tiers together.
 
-use terrace_access::{Attempt, Cut, Cuts, Door};
+use terrace_access::{Attempt, PreparedDelete, RangeDeletes, WriteGuard};
 use terrace_base::PageId;
 
-/// See the module's text. It holds the latches of all pages that are changed; dropped, it leaves all as it was.
+/// A range that is about to be taken out of both tiers. It holds the latches of all pages that are changed; dropped, it
+/// leaves all as it was.
 pub struct Severed<'d> {
-    hot: Option<Box<dyn Cut + 'd>>,
-    cold: Box<dyn Cut + 'd>,
+    hot: Option<Box<dyn PreparedDelete + 'd>>,
+    cold: Box<dyn PreparedDelete + 'd>,
 }
 
 impl<'d> Severed<'d> {
     /// Of a structure with these tiers.
-    pub(crate) fn of<H: Cuts, C: Cuts>(
-        door: &'d Door<'_>,
+    pub(crate) fn of<H: RangeDeletes, C: RangeDeletes>(
+        door: &'d WriteGuard<'_>,
         (hot, cold): (Option<&'d H>, &'d C),
         low: &[u8],
         high: Option<&[u8]>,
@@ -43,7 +44,7 @@ impl<'d> Severed<'d> {
     /// Takes it out.
     ///
     /// # Errors
-    /// As [`Cut::apply`].
+    /// As [`PreparedDelete::apply`].
     pub fn apply(self) -> Attempt<()> {
         if let Some(hot) = self.hot {
             hot.apply()?;

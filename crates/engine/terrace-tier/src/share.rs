@@ -14,7 +14,7 @@
 use terrace_base::Counter;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, Ordering};
-use terrace_pages::{Interrupt, PageStore, WHOLE_SHARE};
+use terrace_pages::{PageStore, Retry, WHOLE_SHARE};
 
 /// Smallest share of hot pages, in per mille of their cap.
 const LEAST: u32 = 50;
@@ -23,16 +23,16 @@ const STEP: u32 = 8;
 /// Differences that are left alone, in per mille, at least and at most: twice as large ones after each turn.
 const SMALL: u32 = 30;
 const LARGE: u32 = 240;
-/// They become smaller again by one part in so many with each look that finds nothing to do.
+/// They become smaller again by one part in this many with each look that finds nothing to do.
 const FORGIVEN_PART: u32 = 64;
-/// What the last look saw is one part in so many of what is gone by.
+/// What the last look saw is one part in this many of what is gone by.
 const NEW_PART: f64 = 8.0;
 /// Fewer misses on average in favour of pages are none.
 const NONE: f64 = 0.1;
-/// The share is looked at again after so many misses: one part in this many of the frames.
+/// The share is looked at again when misses have come to one part in this many of the frames.
 const EVIDENCE_PART: u64 = 64;
 
-/// See the module's text.
+/// The division of the memory between hot records and cold pages.
 #[derive(Default)]
 pub(crate) struct Share {
     for_records: Counter,
@@ -67,8 +67,8 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// The share after a look that saw so many misses of either kind; `may_fall` where what was decided before is
-    /// done.
+    /// The share after a look that saw these numbers of misses of either kind; `may_fall` where what was decided before
+    /// is done.
     fn next(&mut self, (records, pages): (u64, u64), share: u32, may_fall: bool) -> u32 {
         let mean = |old: f64, new: u64| old + (new as f64 - old) / NEW_PART;
         self.each = (mean(self.each.0, records), mean(self.each.1, pages));
@@ -104,16 +104,16 @@ impl Seen {
 }
 
 impl Share {
-    /// A point operation met this interrupt.
-    pub fn note_for_records(&self, interrupt: &Interrupt) {
-        if matches!(interrupt, Interrupt::Miss(_)) {
+    /// A point operation met this retry.
+    pub fn note_for_records(&self, interrupt: &Retry) {
+        if matches!(interrupt, Retry::Miss(_)) {
             self.for_records.add(1);
         }
     }
 
-    /// Somebody met this interrupt whom hot records do not help.
-    pub fn note_for_pages(&self, interrupt: &Interrupt, store: &PageStore) {
-        if let Interrupt::Miss(pid) = interrupt
+    /// A caller that hot records do not help met this retry.
+    pub fn note_for_pages(&self, interrupt: &Retry, store: &PageStore) {
+        if let Retry::Miss(pid) = interrupt
             && store.left_lately(*pid)
         {
             self.for_pages.add(1);
@@ -141,7 +141,7 @@ impl Share {
             return store.set_hot_share(fixed);
         }
         let mut seen = self.seen.lock();
-        // Under the lock, so that nobody has seen more.
+        // Under the lock, so that no other thread has seen more.
         let now = (self.for_records.get(), self.for_pages.get());
         let new = (now.0 - seen.sums.0, now.1 - seen.sums.1);
         if (new.0 + new.1) * EVIDENCE_PART < store.frames() {
@@ -178,7 +178,7 @@ mod tests {
         assert!((870..=900).contains(shares.last().unwrap()), "{shares:?}");
         let (_, shares) = after(&[(10, 90); 400], 500);
         assert!((100..=130).contains(shares.last().unwrap()), "{shares:?}");
-        // Nobody misses pages any more.
+        // No reader misses pages any more.
         let (_, shares) = after(&[(50, 0); 400], 300);
         assert_eq!(shares.last(), Some(&WHOLE_SHARE));
         let (_, shares) = after(&[(0, 50); 400], 300);

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_access::{
-    Attempt, Door, DroppedBy, Edge, Expiry, Flags, Found, MergeFigures, NoRoom, Plan, StoragePlace,
-    StoredScan, Tier, Touch, Value, Waits, Window,
+    Attempt, DroppedBy, Edge, Expiry, Flags, Found, MergeFigures, Merging, NoRoom, Plan,
+    StoragePlace, StoredScan, Tier, Touch, Value, Waits, Window, WriteGuard,
 };
 use terrace_base::{PageId, Result, StructureId};
-use terrace_pages::{Class, Interrupt, Space};
+use terrace_pages::{Class, Retry, Space};
 
 use crate::Version;
 use crate::context::{TierContext, check_limits};
@@ -18,19 +18,20 @@ use crate::counter::{Count, Sets};
 use crate::events::TierStats;
 use crate::expires::Expires;
 use crate::fault::{Point, reached};
-use crate::hot_tiers::Merging;
+use crate::hot_tiers::MergingStructure;
+use crate::merging::{catch_up, catch_up_for_many, note_put, note_written};
 use crate::method::{
-    bytes_of, catch_up_for_many, clear_step, compact_step, compact_stored_step, note_put,
-    position_of, random_position, reach_edges,
+    bytes_of, clear_step, compact_step, compact_stored_step, position_of, random_position,
+    reach_edges,
 };
 use crate::one_record::{self, Changed};
 use crate::runs::{most_misses, put_all, reach};
 use crate::severed::Severed;
-use crate::structure::{Change, Estimate, Expect, Roots, Structure, Written};
-use crate::value::{free_inside, prepare_inside};
+use crate::structure::{Change, Estimate, Expect, Missing, Roots, Structure, Written};
+use crate::value::{free_inside, lacks_value, prepare_inside};
 use crate::watch::Watches;
 
-/// See the module's text.
+/// A structure with one tier.
 pub struct Single<M> {
     context: Arc<TierContext>,
     id: StructureId,
@@ -55,7 +56,7 @@ impl<M: Tier> Single<M> {
     pub fn create(
         context: &Arc<TierContext>,
         id: StructureId,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
     ) -> Attempt<Arc<Self>> {
         let method = M::create(&context.store, door, Class::Cold, context.new_order::<M>())?;
         Ok(Single::with(context, id, method))
@@ -80,7 +81,7 @@ impl<M: Tier> Single<M> {
             expires: Expires::default(),
             retired: AtomicBool::new(false),
         });
-        if M::BLIND {
+        if single.method.merging().is_some() {
             let weak: Weak<Self> = Arc::downgrade(&single);
             context.register_merging(weak);
         }
@@ -110,15 +111,15 @@ impl<M: Tier> Single<M> {
         found
     }
 
-    /// Settles an interrupt of a change.
-    fn settle(&self, interrupt: Interrupt) -> Result<()> {
+    /// Settles the retry of a change.
+    fn settle(&self, interrupt: Retry) -> Result<()> {
         let settle = |interrupt| self.context.settle_for_pages(interrupt);
         TierContext::settle_or(interrupt, settle, |page| self.method.do_without(page))
     }
 
     fn apply(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
@@ -126,7 +127,7 @@ impl<M: Tier> Single<M> {
     ) -> Attempt<Changed> {
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
             if matches!(before, Some((_, Value::Large(_)))) && !may_unlink() {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             Ok(value.map_or(Plan::Erase, |value| Plan::Put(value, Flags::NONE)))
         };
@@ -144,19 +145,10 @@ impl<M: Tier> Single<M> {
     }
 }
 
-impl<M: Tier> Merging for Single<M> {
-    fn merge(&self) -> Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        self.method.tend()
-    }
-
-    fn purge_below(&self, waited: bool) -> Result<bool> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Ok(false);
-        }
-        self.method.purge(waited)
+impl<M: Tier> MergingStructure for Single<M> {
+    fn merging(&self) -> Option<&dyn Merging> {
+        let retired = self.retired.load(Ordering::SeqCst);
+        self.method.merging().filter(|_| !retired)
     }
 }
 
@@ -186,12 +178,19 @@ impl<M: Tier> Structure for Single<M> {
         &self,
         key: &[u8],
         value: &mut Vec<u8>,
-    ) -> Result<std::result::Result<bool, PageId>> {
+        _: u32,
+    ) -> Result<std::result::Result<bool, Missing>> {
         match self.method.try_get(key, Touch::No, value) {
-            Err(Interrupt::Miss(page)) => Ok(Err(page)),
+            Err(Retry::Miss(page)) => Ok(Err(Missing::Page(page))),
             Ok(Some(Found { large: None, .. })) => Ok(Ok(self.counted(true))),
-            // A large value, nothing, or somebody in the way.
-            Ok(_) | Err(_) => self.get(key, value).map(Ok),
+            // A large value, nothing, or another thread in the way.
+            looked => {
+                let large = looked.ok().flatten();
+                match large.is_some_and(|found| lacks_value(&self.context.store, found)) {
+                    true => Ok(Err(Missing::Value)),
+                    false => self.get(key, value).map(Ok),
+                }
+            }
         }
     }
 
@@ -228,12 +227,9 @@ impl<M: Tier> Structure for Single<M> {
             check_limits(context.store.page_bytes(), key, value)?;
         }
         self.events.writes.add(1);
-        if M::BLIND {
-            self.method.slow_down(change.bytes(key));
-            let mut waits = Waits::of_a_change();
-            if self.method.catch_up(change.space(), &mut waits)? {
-                context.merger.notify();
-            }
+        if let Some(merging) = self.method.merging() {
+            merging.slow_down(change.bytes(key));
+            catch_up(context, merging, change.space(), &mut Waits::of_a_change())?;
         }
         let slot = context.locks.slot(self.id, key);
         let max_inline = M::max_inline(context.store.page_bytes());
@@ -245,8 +241,8 @@ impl<M: Tier> Structure for Single<M> {
             |door, value, may_unlink| self.apply(door, key, value, may_unlink, log),
             |interrupt| self.settle(interrupt),
         )?;
-        if M::BLIND && done.is_done() {
-            self.method.note_written(change.bytes(key));
+        if done.is_done() {
+            note_written(&self.method, change.bytes(key));
         }
         Ok(done)
     }
@@ -266,12 +262,10 @@ impl<M: Tier> Structure for Single<M> {
         }
     }
 
-    fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+    fn apply_locked(&self, door: &WriteGuard<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let store = &self.context.store;
         self.events.writes.add(1);
-        if M::BLIND {
-            self.method.note_written(change.bytes(key));
-        }
+        note_written(&self.method, change.bytes(key));
         let inline = M::max_inline(store.page_bytes());
         let value = prepare_inside(store, door, change, inline, &self.expires)?;
         loop {
@@ -297,7 +291,7 @@ impl<M: Tier> Structure for Single<M> {
         })
     }
 
-    fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()> {
+    fn apply_run_locked(&self, door: &WriteGuard<'_>, run: &Window) -> Result<()> {
         let inline = M::max_inline(self.context.store.page_bytes());
         put_all(
             run.len(),
@@ -315,7 +309,7 @@ impl<M: Tier> Structure for Single<M> {
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
         let mut misses = 0;
         while let Err(i) = self.method.try_window(Edge::From(from), window) {
-            if let Interrupt::Miss(_) = i {
+            if let Retry::Miss(_) = i {
                 window.shrink_after(&mut misses);
             }
             self.context.settle_for_scan(i)?;
@@ -329,7 +323,7 @@ impl<M: Tier> Structure for Single<M> {
         let edge = below.map_or(Edge::End, Edge::Below);
         let mut misses = 0;
         while let Err(i) = self.method.try_window(edge, window) {
-            if let Interrupt::Miss(_) = i {
+            if let Retry::Miss(_) = i {
                 window.shrink_after(&mut misses);
             }
             self.context.settle_for_scan(i)?;
@@ -361,11 +355,11 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn dirty_each(&self, _: bool) -> u64 {
-        M::DIRTY_EACH + 1
+        M::CAPABILITIES.dirty_each + 1
     }
 
     fn position_prefix(&self) -> usize {
-        M::POSITION_PREFIX
+        M::CAPABILITIES.position_prefix
     }
 
     fn estimate(&self) -> Result<Estimate> {
@@ -377,12 +371,12 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn cuts(&self) -> bool {
-        M::CUTS
+        M::CAPABILITIES.cuts
     }
 
     fn try_cut<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Attempt<Severed<'d>> {
@@ -393,7 +387,7 @@ impl<M: Tier> Structure for Single<M> {
         reach_edges(&self.context, &self.method, low, high)
     }
 
-    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+    fn close_cut(&self, door: &WriteGuard<'_>, low: &[u8], high: Option<&[u8]>) {
         self.method.close_cut(door, low, high);
     }
 
@@ -423,13 +417,14 @@ impl<M: Tier> Structure for Single<M> {
 
     fn expire_by(&self, expiry: Arc<dyn Expiry>) {
         self.expires.set(expiry.clone());
-        self.method.expire_by(expiry);
+        if let Some(merging) = self.method.merging() {
+            merging.expire_by(expiry);
+        }
     }
 
     fn drop_expired(&self, key: &[u8]) -> Result<bool> {
-        if M::BLIND {
-            let mut waits = Waits::in_background();
-            self.method.catch_up(Space::Reserve, &mut waits)?;
+        if let Some(merging) = self.method.merging() {
+            merging.catch_up(Space::Reserve, &mut Waits::in_background())?;
         }
         let slot = self.context.locks.slot(self.id, key);
         let mut value = Vec::new();
@@ -459,11 +454,13 @@ impl<M: Tier> Structure for Single<M> {
     }
 
     fn compress(&self, levels: u8) {
-        self.method.compress(levels);
+        if let Some(merging) = self.method.merging() {
+            merging.compress(levels);
+        }
     }
 
     fn merge_figures(&self) -> Option<MergeFigures> {
-        self.method.merge_figures()
+        self.method.merging().map(Merging::merge_figures)
     }
 
     fn compact_step(&self, from: &[u8], fill: f64) -> Result<Option<Vec<u8>>> {

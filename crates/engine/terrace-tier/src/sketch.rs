@@ -56,7 +56,7 @@ struct Hand {
     sum: u64,
 }
 
-/// See the module's text.
+/// Counts how often keys were asked for that are not in a hot tier.
 pub(crate) struct Sketch {
     /// All of the same number of lines.
     parts: [OnceLock<Box<[Line]>>; 1 << DOUBLINGS],
@@ -144,7 +144,7 @@ impl Sketch {
             let before = cell.load(Ordering::Relaxed);
             if before >> shift & MAX < count {
                 let after = before & !(MAX << shift) | count << shift;
-                // Somebody else at the same instant wins.
+                // Another thread at the same instant wins.
                 let _ = cell.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
             }
         }

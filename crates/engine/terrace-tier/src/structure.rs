@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    Attempt, Door, Expiry, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window,
+    Attempt, Expiry, Flags, MergeFigures, StoragePlace, StoredScan, Value, Window, WriteGuard,
 };
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::Space;
 
 use crate::Version;
-use crate::claim::Claim;
 use crate::events::TierStats;
 use crate::severed::Severed;
 use crate::watch::Watches;
+use crate::write_reservation::WriteReservation;
 
 /// One write, as an effect: no checks are left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum Written {
     /// The record is not as it was expected to be; nothing was done.
     NotAsExpected,
     /// Nothing was done: another thread claims what is to be written. Wait for it, holding nothing, and write again.
-    Claimed(Arc<Claim>),
+    Claimed(Arc<WriteReservation>),
 }
 
 impl Written {
@@ -103,6 +103,15 @@ pub struct Estimate {
     pub cold: u64,
 }
 
+/// What a look lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// This page, on the way to the record.
+    Page(PageId),
+    /// Pages of the record's large value, which are read one behind the other.
+    Value,
+}
+
 /// A named structure of records, durable through the log that the database keeps.
 ///
 /// Everything here blocks, and must be called while holding nothing unless said otherwise.
@@ -110,7 +119,7 @@ pub trait Structure: Send + Sync {
     /// Its number.
     fn id(&self) -> StructureId;
 
-    /// The ranges of it that somebody watches, by key. Whoever changes records by
+    /// The ranges of it that are watched, by key. Whoever changes records by
     /// [`Structure::apply_locked`] or [`Structure::apply_run_locked`] looks at them as the module
     /// `watch` says; [`Structure::write`] does so itself. Where the order is not that of the keys only all
     /// of it can be watched.
@@ -121,13 +130,14 @@ pub trait Structure: Send + Sync {
         self.get_versioned(key, value).map(|(found, _)| found)
     }
 
-    /// [`Structure::get`] as far as it needs nothing that is on disk; the inner error is the page that it would
-    /// have to read first.
+    /// [`Structure::get`] as far as it needs nothing that is on disk; the inner error is what it would have to read
+    /// first. `missed` pages were brought in for this call before.
     fn get_or_miss(
         &self,
         key: &[u8],
         value: &mut Vec<u8>,
-    ) -> Result<std::result::Result<bool, PageId>>;
+        missed: u32,
+    ) -> Result<std::result::Result<bool, Missing>>;
 
     /// [`Structure::get`], and the version of the record's lock that the answer belongs to: a
     /// [`Structure::write`] that expects it succeeds only if nothing has changed since.
@@ -155,7 +165,7 @@ pub trait Structure: Send + Sync {
     fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>>;
 
     /// Makes one change. `log` is called once, under the record's lock, when the change can no
-    /// longer fail and before anybody can see it; it must not wait. With `expect` it does nothing when the record's
+    /// longer fail and before any reader can see it; it must not wait. With `expect` it does nothing when the record's
     /// lock has moved since that version, and the record is not as it was.
     fn try_write(
         &self,
@@ -182,12 +192,12 @@ pub trait Structure: Send + Sync {
         }
     }
 
-    /// Brings into memory what a change of `key` will need; for batches, before their door.
+    /// Brings into memory what a change of `key` will need; for batches, before they take a write guard.
     fn prefault(&self, key: &[u8]) -> Result<()>;
 
     /// Makes one change of a batch. The caller is inside the gate with `door`, holds the lock of
     /// the record, and has logged the batch. Waits inside if it must (a documented exception).
-    fn apply_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
+    fn apply_locked(&self, door: &WriteGuard<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
 
     /// As [`Structure::prefault`], for [`Structure::apply_run_locked`]. Returns for how many of the first records
     /// it was done, at least one: fewer than all where they lie so far apart that many pages would have to be
@@ -198,7 +208,7 @@ pub trait Structure: Send + Sync {
     /// their values inline however long they are: as [`Structure::apply_locked`] of each, but straight to
     /// where records rest. With two tiers that is the cold one, which reads and writes its pages; what the
     /// hot one had of them is gone afterwards. O(records + leaves).
-    fn apply_run_locked(&self, door: &Door<'_>, run: &Window) -> Result<()>;
+    fn apply_run_locked(&self, door: &WriteGuard<'_>, run: &Window) -> Result<()>;
 
     /// Pages that a change makes dirty: those of its record, and one now and then above or beside them;
     /// `straight`: one by [`Structure::apply_run_locked`].
@@ -263,23 +273,73 @@ pub trait Structure: Send + Sync {
     }
 
     /// Prepares to take everything from `low` to before `high` out, of both tiers: see
-    /// [`terrace_access::Cuts::try_cut`]. Nobody else is at work on the structure, in the background neither.
+    /// [`terrace_access::RangeDeletes::try_cut`]. No other thread is at work on it, in the background neither.
     fn try_cut<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Attempt<Severed<'d>>;
 
-    /// Makes ready for [`Structure::try_cut`]: brings the pages at the edges of a range into memory, and what else others
-    /// need not be kept away for. To be called again when nobody else is at work any more: then little is left to do.
+    /// Makes ready for [`Structure::try_cut`]: brings the pages at the edges of a range into memory, and what
+    /// else others need not be kept away for. To be called again when no other thread is at work: little is left then.
     fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()>;
 
     /// Tidies up at the edges of a range that was taken out; best effort.
-    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>);
+    fn close_cut(&self, door: &WriteGuard<'_>, low: &[u8], high: Option<&[u8]>);
 
     /// Where its tiers begin; the database stores it in the catalog.
     fn roots(&self) -> Roots;
+
+    /// Whether its hot tier lies in memory alone, so that what is dirty in it has to be saved.
+    fn is_saved(&self) -> bool {
+        false
+    }
+
+    /// Saves what is dirty in the part of the hot tier that covers this position, and forgets what was saved of it
+    /// before; where to go on, `None` at the end. One thread at a time saves. Blocking.
+    fn save_step(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _ = from;
+        Ok(None)
+    }
+
+    /// Saves one record as it is now. As [`Structure::save_step`].
+    fn save_record(&self, key: &[u8]) -> Result<()> {
+        let _ = key;
+        Ok(())
+    }
+
+    /// Saves all that is dirty in the hot tier once more, in new pages: some of those that there are cannot be read. As
+    /// [`Structure::save_step`], and no checkpoint is cut meanwhile.
+    fn save_anew(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Fills `window` with the saved records from this position on, tombstones too: for an opening. False where
+    /// nothing was saved. Blocking.
+    fn saved_up(&self, from: &[u8], window: &mut Window) -> Result<bool> {
+        let _ = (from, window);
+        Ok(false)
+    }
+
+    /// Fills `window` with the clean records of a hot tier that lies in memory alone that were used so often at least,
+    /// from this position on. False where there is none.
+    fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
+        let _ = (from, least, window);
+        Ok(false)
+    }
+
+    /// Gives up the pages of a dropped structure that lie in memory alone, in a bounded step; returns whether more is
+    /// left to do.
+    fn clear_memory_step(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Calls `page` with the pages of a dropped structure that lie in memory alone, those that are left. Nobody else is
+    /// at work on it. Blocking.
+    fn each_memory_page(&self, page: &mut dyn FnMut(PageId)) {
+        let _ = page;
+    }
 
     /// Figures since opening.
     fn stats(&self) -> TierStats;
@@ -290,7 +350,7 @@ pub trait Structure: Send + Sync {
         let _ = expiry;
     }
 
-    /// Drops a record if it has expired and nobody is at work on it; returns whether it did. Blocking.
+    /// Drops a record if it has expired and no other thread is at work on it; returns whether it did. Blocking.
     fn drop_expired(&self, key: &[u8]) -> Result<bool> {
         let _ = key;
         Ok(false)
@@ -299,7 +359,7 @@ pub trait Structure: Send + Sync {
     /// A position anywhere in it. It may read a page.
     fn random_position(&self) -> Result<Vec<u8>>;
 
-    /// Compresses pages of the last so many levels from now on, where it has levels.
+    /// Compresses pages of the last `levels` levels from now on, where it has levels.
     fn compress(&self, levels: u8) {
         let _ = levels;
     }
@@ -315,7 +375,7 @@ pub trait Structure: Send + Sync {
     }
 
     /// Walks both tiers and checks every invariant, calling `page` for every page that belongs to
-    /// the structure and `each` for every live record. Nobody may write meanwhile.
+    /// the structure and `each` for every live record. No thread may write meanwhile.
     #[allow(clippy::type_complexity)]
     fn verify(
         &self,

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use terrace_access::{Door, Interrupt, LargeRef, Value, overflow};
+use terrace_access::{Found, LargeRef, Retry, Value, WriteGuard, overflow};
 use terrace_base::{Error, Result};
 use terrace_pages::{LargeGuard, PageStore};
 
@@ -38,7 +38,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Whether a chain may be unlinked now. If not, the attempt is to be interrupted, and
+    /// Whether a chain may be unlinked now. If not, the attempt is to answer with a retry, and
     /// [`Guard::take_if_wanted`] makes it possible in the next one.
     pub fn allows_unlinking(&self) -> bool {
         if self.held.is_none() {
@@ -106,7 +106,7 @@ impl<'a> Prepared<'a> {
 /// As [`Prepared::new`], for a caller inside the gate.
 pub(crate) fn prepare_inside<'a>(
     store: &PageStore,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
     change: Change<'a>,
     max_inline: usize,
     expiry: &Expires,
@@ -134,10 +134,16 @@ pub(crate) fn read_large(
         let (mut begun, mut unchanged) = (|| Ok(still()), || Ok(still()));
         match overflow::read(store, large, value, &mut begun, &mut unchanged) {
             Ok(()) => return Ok(true),
-            Err(Interrupt::Conflict) => return Ok(false),
+            Err(Retry::Conflict) => return Ok(false),
             Err(interrupt) => store.settle(interrupt)?,
         }
     }
+}
+
+/// Whether a page of a record's large value is not in memory. A hint, as [`overflow::lacks_a_page`].
+pub(crate) fn lacks_value(store: &PageStore, found: Found) -> bool {
+    let large = found.large.filter(|_| !found.flags.is_deleted());
+    large.is_some_and(|large| overflow::lacks_a_page(store, large))
 }
 
 /// Frees chains that nothing links to any more. Blocking; the caller holds nothing but the guard.
@@ -151,13 +157,13 @@ pub(crate) fn free_large(
 /// The same for a caller inside the gate.
 pub(crate) fn free_inside(
     store: &PageStore,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
     chains: impl IntoIterator<Item = LargeRef>,
 ) -> Result<()> {
     free_each(chains, |large| overflow::free_inside(store, door, large))
 }
 
-/// All of them, also those behind one that cannot be freed: nobody will find them again. The first error.
+/// All of them, also those behind one that cannot be freed: nothing will find them again. The first error.
 fn free_each(
     chains: impl IntoIterator<Item = LargeRef>,
     free: impl FnMut(LargeRef) -> Result<()>,

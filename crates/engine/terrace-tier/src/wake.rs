@@ -8,7 +8,7 @@ use terrace_base::sync::{Condvar, Mutex};
 /// How often a thread in the background looks by itself.
 pub(crate) const ROUND: Duration = Duration::from_millis(10);
 
-/// See the module's text.
+/// The place where the thread that merges waits for something to do.
 #[derive(Default)]
 pub(crate) struct Wake {
     /// Whether it is to go on without waiting.

@@ -1,4 +1,4 @@
-//! Watched ranges and records: what a transaction has read, and whether anybody has written there.
+//! Watched ranges and records: what a transaction has read, and whether any writer has written there.
 //!
 //! A range that was read is one object, however many records it holds, and so are many single records. Every
 //! writer looks whether its structure is watched: inside the gate, under the locks of its records, before its
@@ -17,8 +17,8 @@ use terrace_base::checksum;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::claim::Claim;
 use crate::fault::{Fault, Point, planted, reached};
+use crate::write_reservation::WriteReservation;
 
 /// Ranges of one structure that are watched at most; who comes later shares one over all of it. A
 /// writer compares its key with each of them.
@@ -27,7 +27,7 @@ const MOST_WATCHES: usize = 64;
 /// one, one foreign key in seventy counts as one of them; that costs a look, and never an answer.
 const KEY_BITS: u64 = 1 << 16;
 
-/// A range of positions that somebody watches, or some keys of it, and how often somebody has written there.
+/// A range of positions that is watched, or some keys of it, and how often writers have written there.
 #[derive(Debug)]
 pub struct Watch {
     low: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct Watch {
     /// The keys that count; none if all do.
     only: Option<Keys>,
     /// What holds those up who are to write there.
-    claim: Option<Arc<Claim>>,
+    claim: Option<Arc<WriteReservation>>,
     marks: AtomicU64,
 }
 
@@ -144,13 +144,13 @@ impl Watches {
         &self,
         low: &[u8],
         high: Option<&[u8]>,
-        claim: Option<&Arc<Claim>>,
+        claim: Option<&Arc<WriteReservation>>,
     ) -> (Arc<Watch>, u64) {
         self.register(low, high, false, claim)
     }
 
     /// As [`Watches::add`], of the keys that [`Watch::add_key`] is told. It may be one over everything.
-    pub fn add_keys(&self, claim: Option<&Arc<Claim>>) -> (Arc<Watch>, u64) {
+    pub fn add_keys(&self, claim: Option<&Arc<WriteReservation>>) -> (Arc<Watch>, u64) {
         self.register(&[], None, true, claim)
     }
 
@@ -159,7 +159,7 @@ impl Watches {
         low: &[u8],
         high: Option<&[u8]>,
         keys: bool,
-        claim: Option<&Arc<Claim>>,
+        claim: Option<&Arc<WriteReservation>>,
     ) -> (Arc<Watch>, u64) {
         let mut list = self.list.lock();
         let full = list.len() >= MOST_WATCHES && claim.is_none();
@@ -237,13 +237,13 @@ impl Watches {
     }
 
     /// What holds this thread up, which is to change all of this range, if anything does that is not its own; or else
-    /// everybody who watches a part of it is told, and `told` each watch that was marked. O(watches).
+    /// every thread that watches a part of it is told, and `told` each watch that was marked. O(watches).
     pub fn before_range(
         &self,
         (low, high): (&[u8], Option<&[u8]>),
-        is_own: impl Fn(&Arc<Claim>) -> bool,
+        is_own: impl Fn(&Arc<WriteReservation>) -> bool,
         mut told: impl FnMut(&Arc<Watch>),
-    ) -> Option<Arc<Claim>> {
+    ) -> Option<Arc<WriteReservation>> {
         fence(Ordering::SeqCst);
         let list = self.list.lock();
         let overlaps = |watch: &Watch| {
@@ -268,7 +268,7 @@ impl Watches {
 
     /// What holds this thread up, which is to write there, if anything does. O(watches).
     #[cold]
-    pub fn claim_on(&self, position: &[u8]) -> Option<Arc<Claim>> {
+    pub fn claim_on(&self, position: &[u8]) -> Option<Arc<WriteReservation>> {
         fence(Ordering::SeqCst);
         let list = self.list.lock();
         let mut claimed = list.iter().filter_map(|watched| {
@@ -278,9 +278,9 @@ impl Watches {
         claimed.find(|claim| claim.holds_up()).cloned()
     }
 
-    /// The look of a writer of one record. With a claim nobody was told, and the writer is to wait for that.
+    /// The look of a writer of one record. With a claim no thread was told, and the writer is to wait for that.
     #[inline]
-    pub(crate) fn before(&self, position: &[u8]) -> Option<Arc<Claim>> {
+    pub(crate) fn before(&self, position: &[u8]) -> Option<Arc<WriteReservation>> {
         if self.is_watched() && !planted(Fault::NoMarkBefore) {
             if let Some(claim) = self.claim_on(position) {
                 return Some(claim);
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(before_range(b"c", Some(b"e")), (false, 2));
         assert_eq!(before_range(b"x", None), (false, 2));
         assert_eq!((a.marks(), b.marks(), keys.marks()), (1, 1, 3));
-        let claim = Claim::new(std::time::Duration::from_secs(600));
+        let claim = WriteReservation::new(std::time::Duration::from_secs(600));
         let (claimed, _) = watches.add(b"p", Some(b"q"), Some(&claim));
         let met = std::thread::scope(|scope| {
             let met = |low: &'static [u8]| before_range(low, Some(b"r")).0;
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_claim_holds_up_who_is_to_write_there() {
         let watches = Watches::default();
-        let claim = Claim::new(std::time::Duration::from_secs(600));
+        let claim = WriteReservation::new(std::time::Duration::from_secs(600));
         let (range, _) = watches.add(b"b", Some(b"d"), Some(&claim));
         let (keys, _) = watches.add_keys(Some(&claim));
         keys.add_key(b"x");

@@ -1,8 +1,6 @@
 //! Two tiers under the concurrency checker: writes, promotion, demotion and scans in random order. Whoever
-//! alone writes a key finds what it wrote, in whichever tier it is by then; everybody else finds what was
+//! alone writes a key finds what it wrote, in whichever tier it is by then; every other thread finds what was
 //! written when they began, or something newer; and a scan shows every key that stays, once.
-
-#![cfg(feature = "shuttle")]
 
 mod common;
 
@@ -11,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::*;
 use shuttle::scheduler::RandomScheduler;
-use terrace_access::{AccessMethod, Ordered, Waits, Window};
+use terrace_access::{Merging, Ordered, Waits, Window};
 use terrace_base::sync::thread;
 use terrace_pages::Space;
 use terrace_sim::SimDisk;
@@ -47,7 +45,7 @@ fn get<M: Method>(tree: &Two<M>, key: &[u8]) -> Option<u64> {
     tree.get(key, &mut value).unwrap().then(|| number(&value))
 }
 
-/// Changes a key that stays, and makes, finds and deletes one that nobody else knows.
+/// Changes a key that stays, and makes, finds and deletes one that no other thread knows.
 fn write<M: Method>(tree: &Two<M>, written: &Written, writer: u64) {
     let own = format!("own-{writer}").into_bytes();
     for round in 1..5 {
@@ -152,7 +150,7 @@ fn run_beside<M: Method>(
     tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
 }
 
-/// Tries so many orders of steps.
+/// Tries `orders` orders of steps.
 fn check(orders: usize, run: impl Fn() + Send + Sync + 'static) {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     let rounds = orders * number("TERRACE_TEST_FACTOR").unwrap_or(1) as usize;

@@ -6,8 +6,6 @@
 //! every transaction, what it has read so far; and what the tiers hold in the end is what the log says. Nine
 //! broken rules are each found.
 
-#![cfg(all(feature = "shuttle", feature = "planted-faults"))]
-
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +46,7 @@ enum Broken {
     KeyWatchedLate,
     /// What was read is validated before the log is taken, not while it is held.
     ValidatedOutside,
-    /// A lock that somebody else holds does not count.
+    /// A lock that another thread holds does not count.
     HeldIgnored,
     /// Reads do not look at locks.
     UnlockedRead,
@@ -167,7 +165,7 @@ impl World {
             }
         }
         // Nothing is hot where no key is there.
-        (0..4).for_each(|_| drop(world.tree.sweep_once().unwrap()));
+        (0..4).for_each(|_| _ = world.tree.sweep_once().unwrap());
         world
     }
 
@@ -475,7 +473,7 @@ impl World {
         assert!(written.unwrap());
     }
 
-    /// Replays what was logged, and looks at everybody who has read.
+    /// Replays what was logged, and looks at what every reader has read.
     fn check(&self) {
         let mut states = vec![self.initial.clone()];
         for (at, done) in self.logged.lock().unwrap().values().enumerate() {
@@ -595,7 +593,7 @@ fn run(broken: Broken) {
     }
     let of = world.clone();
     threads.push(thread::spawn(move || {
-        (0..4).for_each(|_| drop(of.tree.sweep_once().unwrap()));
+        (0..4).for_each(|_| _ = of.tree.sweep_once().unwrap());
     }));
     threads
         .into_iter()
@@ -604,7 +602,7 @@ fn run(broken: Broken) {
     assert!(!world.tree.watches().is_watched());
 }
 
-/// Tries so many orders of steps.
+/// Tries `orders` orders of steps.
 fn check(orders: usize, run: impl Fn() + Send + Sync + 'static) {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     let rounds = orders * number("TERRACE_TEST_FACTOR").unwrap_or(1) as usize;

@@ -90,7 +90,7 @@ mod tests {
             db.write(batch, None).unwrap();
         };
         write();
-        // Nobody knows when those were that came before the first look.
+        // When those were that came before the first look is not known.
         assert_eq!(look(0), []);
         write();
         db.transaction(|t| t.put(&users, "a", "c")).unwrap();

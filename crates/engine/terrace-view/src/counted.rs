@@ -1,7 +1,7 @@
 //! Surveys: figures with numbers of records, for which pages are read.
 //!
-//! Invariants: one survey is made at a time, and they take a small part of the time, however often somebody
-//! asks and however long each takes. One that failed is not made again at once either. Nobody waits for a
+//! Invariants: one survey is made at a time, and they take a small part of the time, however often figures are
+//! asked for and however long each takes. One that failed is not made again at once either. No caller waits for a
 //! survey while there is an older one to look at.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use terrace::{Result, Stats};
 
 use crate::watched::Watched;
 
-/// The next survey begins so many times later than the last one took, at the earliest.
+/// The next survey begins this many times later than the last one took, at the earliest.
 const REST: u32 = 20;
 
 /// The last survey, and what makes the next one.
@@ -49,7 +49,7 @@ impl Counted {
         }
         let mut watched = match (self.watched.try_lock(), self.last()) {
             (Some(watched), _) => watched,
-            // Somebody is at it.
+            // Another thread is at it.
             (None, Some(last)) => return last.survey,
             (None, None) => self.watched.lock(),
         };

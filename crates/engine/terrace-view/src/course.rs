@@ -1,4 +1,4 @@
-//! The course of the figures: a point every few seconds, for as long as somebody on call looks back.
+//! The course of the figures: a point every few seconds, for as long as an engineer on call looks back.
 //!
 //! Invariants: points are in the order of their times; there are never more than were asked for. Rates are of the
 //! time since the point before, and none of the first, nor where a counter is less than before: behind a restart of

@@ -50,7 +50,7 @@ pub struct Frame {
     pub checkpoint: Checkpoint,
     /// Times a second that a thread had to wait for a frame, or for a checkpoint.
     pub waits: f64,
-    /// How long calls took in the last minute, by their kind; those that nobody called are left out.
+    /// How long calls took in the last minute, by their kind; those that were not called are left out.
     pub calls: Vec<Called>,
     /// Bytes of the pages of the data file that hold something.
     pub live_bytes: u64,
@@ -162,13 +162,13 @@ pub struct Checkpoint {
     pub running: Option<f64>,
     /// Seconds that the last one took.
     pub last_seconds: Option<f64>,
-    /// For how long nobody could change pages during it, in seconds.
+    /// For how long no thread could change pages during it, in seconds.
     pub last_closed_seconds: Option<f64>,
     /// Pages that it wrote.
     pub last_pages: Option<u64>,
 }
 
-/// Somebody who watches.
+/// One that watches a database.
 #[derive(Debug)]
 pub struct Watch {
     name: String,
@@ -245,7 +245,7 @@ impl Watch {
         if self.course.is_due(now) {
             let stats = self.watched.stats()?;
             self.course.add(now, &stats);
-            // Whether or not somebody looks: a frame tells of the minute before it.
+            // Whether or not a client looks: a frame tells of the minute before it.
             self.lately.look(now, &stats.calls);
         }
         Ok(())

@@ -33,7 +33,7 @@ use crate::request::{Request, Unread, read};
 const MAX_CONNECTIONS: usize = 128;
 /// Stack of such a thread: an answer is made on the heap.
 const STACK_BYTES: usize = 256 << 10;
-/// How long somebody may take to take what was sent, before they are dropped.
+/// How long a client may take to take what was sent, before it is dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for a whole answer: figures of thousands of structures over a slow line.
 const PATIENCE_WITH_ALL: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ const COUNTED: Duration = Duration::from_secs(60);
 /// How old they may be in `/api/stats`, and the proof that pages can be read in `/healthz`: who asks often
 /// is to be no load.
 const FRESH: Duration = Duration::from_secs(2);
-/// Who wants frames stays, so they get so many of the connections and leave the others to who asks once.
+/// Who wants frames stays, so they get this many of the connections and leave the others to who asks once.
 const MAX_READERS: usize = 96;
 /// Bytes that wait for a reader in the kernel (which takes twice as many): a reader that does not read is
 /// known by what is not taken.
@@ -59,7 +59,7 @@ const PAGE: &str = include_str!("page.html");
 pub struct Access {
     /// Hosts that are answered besides those of the loopback interface.
     pub hosts: Vec<String>,
-    /// What everybody has to show.
+    /// What every client has to show.
     pub token: Option<String>,
 }
 
@@ -215,7 +215,7 @@ impl Drop for Place {
 fn make_frames(shared: &Shared) {
     let mut made: Option<Instant> = None;
     while !shared.stopped.load(Ordering::SeqCst) {
-        // Whether or not somebody looks: who comes later wants to see what was. Where it fails there is a gap.
+        // Whether or not a client looks: who comes later wants to see what was. Where it fails there is a gap.
         let _ = shared.watch.lock().note();
         // Who comes between two frames wakes us; rates of so short a time would mean nothing.
         let due = made.is_none_or(|made| made.elapsed() >= EVERY / 2);
@@ -373,7 +373,7 @@ fn page() -> Answer {
 
 /// The figures, with numbers of records that are at most so old.
 fn counted(shared: &Shared, at_most: Duration) -> terrace::Result<terrace::Stats> {
-    // Made while nobody has to wait for the watch; if it fails there are no numbers.
+    // Made while no thread has to wait for the watch; if it fails there are no numbers.
     let _ = shared.counted.0.at_most(at_most);
     shared.watch.lock().stats(at_most)
 }

@@ -451,7 +451,7 @@ fn size(bytes: u64) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
-/// A number with the largest unit that it comes to, each so many of the one before.
+/// A number with the largest unit that it comes to, each `step` of the one before.
 fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut unit = 0;
     let mut number = number as f64;

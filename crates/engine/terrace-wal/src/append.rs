@@ -5,24 +5,8 @@ use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, Result};
 
 use crate::log::Log;
-use crate::lsn::Lsn;
-use crate::reserve::Reservation;
+use crate::record::{Appended, NO_PIECE, NOWHERE, Reservation};
 use crate::state::State;
-
-/// A record that is in the buffer; hand it to [`Log::commit`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a record is acknowledged only by a commit"]
-pub struct Appended {
-    /// Its place in the commit order.
-    pub sequence: u64,
-    /// Where it ends in the log.
-    pub end: Lsn,
-    /// How many pieces of a lane were taken before it, if it is one.
-    pub(crate) piece: u16,
-}
-
-/// It is no piece of a lane.
-pub(crate) const NO_PIECE: u16 = u16::MAX;
 
 impl Log {
     /// Appends a record, the concatenation of `parts`, using up space of the reservation. The
@@ -47,7 +31,7 @@ impl Log {
     }
 
     /// [`Log::append`], if `check` says so just before the record has its place in the commit order;
-    /// otherwise nothing is done, and the reservation is as it was. Nobody else appends between the two, so
+    /// otherwise nothing is done, and the reservation is as it was. No other thread appends between the two, so
     /// `check` must be short, must not wait, and must not use the log.
     pub fn append_if(
         &self,
@@ -68,7 +52,7 @@ impl Log {
         Some(self.append_now(&mut state, reservation, parts))
     }
 
-    /// [`Log::append`] of a record that is made when it has its place in the commit order. Nobody appends
+    /// [`Log::append`] of a record that is made when it has its place in the commit order. No other thread appends
     /// meanwhile, so `make` must be short, must not wait, and must not use the log.
     pub fn append_made(
         &self,
@@ -170,6 +154,3 @@ impl Log {
         Ok(())
     }
 }
-
-/// The end of a record that was not appended: no commit ever reaches it.
-pub(crate) const NOWHERE: Lsn = Lsn::from_raw(u64::MAX);

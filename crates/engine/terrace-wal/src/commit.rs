@@ -2,14 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
-use terrace_base::sync::MutexGuard;
-use terrace_base::{Durability, Error, Result};
+use terrace_base::sync::{MutexGuard, pause};
+use terrace_base::{Durability, Result};
 
-use crate::append::{Appended, NO_PIECE};
 use crate::fault::Fault;
 use crate::log::Log;
 use crate::lsn::Lsn;
+use crate::record::{Appended, NO_PIECE};
 use crate::state::State;
+
+/// So often who commits a record looks whether those before it are done; then the lane is closed.
+const MOST_ROUNDS: u32 = 256;
 
 impl Log {
     /// Waits until the record, and with it every one before it, is as durable as asked.
@@ -41,6 +44,19 @@ impl Log {
         self.sync_to(end)
     }
 
+    /// Makes everything durable and takes no further records.
+    pub fn close(&self) -> Result<()> {
+        let end = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            self.background.notify_all();
+            self.synced.notify_all();
+            self.close_lane(&mut state);
+            state.tail
+        };
+        self.sync_to(end)
+    }
+
     pub(crate) fn write_to(&self, end: Lsn) -> Result<()> {
         // Another thread's write may have taken it along already.
         if self.written_to.load(Ordering::Acquire) >= end.raw() {
@@ -65,7 +81,7 @@ impl Log {
         }
     }
 
-    /// Writes what is staged, as the leader: no one else may be writing. On failure the log is
+    /// Writes what is staged, as the leader: no other thread may be writing. On failure the log is
     /// poisoned.
     pub(crate) fn write_out<'a>(
         &'a self,
@@ -88,7 +104,7 @@ impl Log {
         let end = state.tail;
         // Where it lies, so that no other core has to bring the other half along.
         if state.staging.write_now(&self.options, stamp) {
-            // Nobody has had to wait for it.
+            // No thread has had to wait for it.
             state.staging.clear();
             state.stats.writes += 1;
             state.marks.wrote(end);
@@ -201,21 +217,20 @@ impl Log {
         state
     }
 
-    pub(crate) fn publish_written(&self, end: Lsn) {
-        self.written_to.store(end.raw(), Ordering::Release);
-    }
-
-    /// After a failure: nothing more is written, and all are told.
-    pub(crate) fn stop(&self, state: &mut State, error: &Error) {
-        state.poison(error);
-        self.give_up_lane(state);
-        self.wake_all();
-    }
-
-    pub(crate) fn wake_all(&self) {
-        self.written.notify_all();
-        self.synced.notify_all();
-        self.prepared.notify_all();
-        self.background.notify_all();
+    /// Waits until the first `pieces` pieces of the lane are done, the last of which ends at `end`.
+    fn wait_for_pieces(&self, pieces: u16, end: Lsn) -> Result<()> {
+        if self.options.planted(Fault::DoneAlone) {
+            return Ok(());
+        }
+        for round in 0..MOST_ROUNDS {
+            // Whenever it was closed, all of it was written first; if it is open again, this speaks of other pieces,
+            // and is as right.
+            let is_written = || self.written_to.load(Ordering::Acquire) >= end.raw();
+            if self.lane.are_done(usize::from(pieces)) || is_written() {
+                return Ok(());
+            }
+            pause(round);
+        }
+        self.write_to(end)
     }
 }

@@ -3,14 +3,13 @@
 //! Invariants: nothing is given out that a crash could take back; segments that a hold has are neither
 //! deleted nor used again, until it is moved on, let go of, or broken because it keeps too much.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
-use crate::holds::{Hold, HoldId};
+use crate::holds::HoldId;
 use crate::layout::{HEADER_BYTES, LAST, SEAL, SECTOR};
 use crate::log::Log;
 use crate::lsn::{Lsn, Position};
@@ -34,67 +33,12 @@ pub struct Place {
 }
 
 impl State {
-    /// The segment from which on all are kept, when a checkpoint needs none before `from`. Holds that would
-    /// keep too much are broken.
-    pub(crate) fn kept_from(&mut self, from: u64) -> u64 {
-        self.holds.cut = self.holds.cut.max(from);
-        let older = &self.older;
-        let bytes = |hold: &Hold| -> u64 {
-            let kept = older
-                .range(hold.segment..)
-                .take_while(|&(&n, _)| u64::from(n) < from);
-            kept.map(|(_, older)| older.bytes).sum()
-        };
-        self.holds.held.retain(|hold| bytes(hold) <= hold.most);
-        self.first_kept(from)
-    }
-
-    /// The same without breaking any.
-    pub(crate) fn first_kept(&self, from: u64) -> u64 {
-        let held = self.holds.held.iter();
-        held.map(|hold| u64::from(hold.segment))
-            .fold(self.first_retained(from), u64::min)
-    }
-
-    /// The first of the newest segments before `from` that stay for who reads them later.
-    fn first_retained(&self, from: u64) -> u64 {
-        let mut left = self.holds.retained;
-        let before = self.older.iter().rev();
-        let before = before.skip_while(|&(&n, _)| u64::from(n) >= from);
-        let retained = before.take_while(|(_, older)| {
-            let fits = older.bytes <= left;
-            left = left.saturating_sub(older.bytes);
-            fits
-        });
-        retained.last().map_or(from, |(&n, _)| u64::from(n))
-    }
-
     /// Whether the log never came to this place, or was cut in front of it.
     fn is_behind_end(&self, place: &Place) -> bool {
         match self.older.get(&place.segment) {
             Some(older) => u64::from(place.offset) > older.end.next_multiple_of(SECTOR),
             None => Lsn::new(place.segment, place.offset) > self.marks.written_to(),
         }
-    }
-
-    /// Lets go of all holds, because the space is needed; whether there is something to delete now. Nothing
-    /// stays for later readers either, until the next opening.
-    pub(crate) fn break_holds(&mut self) -> bool {
-        if self.holds.held.is_empty() && self.holds.retained == 0 {
-            return false;
-        }
-        self.holds.held.clear();
-        self.holds.retained = 0;
-        let cut = self.holds.cut;
-        let outdated = self.older.keys().copied();
-        let outdated = outdated.take_while(|&n| u64::from(n) < cut);
-        let outdated: VecDeque<u32> = outdated
-            .filter(|&n| self.being_deleted != Some(n))
-            .collect();
-        self.dirty.retain(|s| u64::from(s.number) >= cut);
-        self.asked.delete = outdated;
-        self.asked.hurry = true;
-        !self.asked.delete.is_empty()
     }
 }
 
@@ -115,7 +59,7 @@ impl Log {
         (id, place)
     }
 
-    /// Whether anybody reads, or may come to read, what lies before a cut.
+    /// Whether a reader reads, or may come to read, what lies before a cut.
     pub fn is_kept(&self) -> bool {
         let state = self.state.lock();
         !state.holds.held.is_empty() || state.holds.retained > 0
@@ -132,7 +76,7 @@ impl Log {
             let is_there = number == state.current.number || state.older.contains_key(&number);
             let waits = state.asked.delete.contains(&number);
             let is_kept = u64::from(number) >= state.first_kept(state.holds.cut);
-            // What nobody keeps and waits for nothing is being deleted; a place behind the end is one of before a
+            // What is not kept and waits for nothing is being deleted; a place behind the end is one of before a
             // crash, which took back what led there.
             if !is_there || !waits && !is_kept || state.is_behind_end(&place) {
                 return Ok(None);

@@ -30,7 +30,7 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
-    /// None, but so many bytes before the cut stay.
+    /// None, but `retained` bytes before the cut stay.
     pub(crate) fn retaining(retained: u64) -> Holds {
         Holds {
             retained,

@@ -4,7 +4,7 @@
 //! promised and taken with one addition each, and all that have taken some seal and copy their blocks at once.
 //!
 //! Invariants:
-//! - While it is open, nothing is staged and nobody writes: it begins where the log is written to.
+//! - While it is open, nothing is staged and no thread writes: it begins where the log is written to.
 //! - All that is reserved fits into it: what was reserved when it was opened, and what it can promise. So who has a
 //!   reservation never finds it full, and who needs another kind of space closes it first.
 //! - Its order is the order of commits. Whoever else is to have a place in that holds the mutex, and has closed it
@@ -12,18 +12,17 @@
 //! - A record is written when it and all that were taken before it are done. Everything else that has to do with
 //!   how far the log is written closes the lane, which waits until all of it is.
 
+use terrace_base::Error;
 use terrace_base::lane::{Frozen, LEAST_SPACE, MOST_SPACE, Piece};
 use terrace_base::sync::atomic::Ordering;
-use terrace_base::sync::{MutexGuard, pause, yield_now};
-use terrace_base::{Error, Result};
+use terrace_base::sync::yield_now;
 
-use crate::append::{Appended, NO_PIECE, NOWHERE};
 use crate::fault::Fault;
 use crate::layout::{BLOCK_HEADER, length_bytes, put_length_at, seal_block};
 use crate::log::Log;
 use crate::lsn::Lsn;
 use crate::options::{RECORD_OVERHEAD_BYTES, data_limit};
-use crate::reserve::Reservation;
+use crate::record::{Appended, NO_PIECE, NOWHERE, Reservation};
 use crate::state::{Course, Open, State};
 
 /// No lane is opened for less: closing it would cost more than it saves.
@@ -32,28 +31,15 @@ const LEAST_LANE: u64 = 1 << 10;
 /// Blocks up to this long are put together on the stack.
 const SHORT: usize = 512;
 
-/// So often who commits a record looks whether those before it are done; then the lane is closed.
-const MOST_ROUNDS: u32 = 256;
-
 const _: () = assert!(RECORD_OVERHEAD_BYTES >= LEAST_SPACE);
 
 impl Log {
-    /// The state of the log as it is now.
-    pub(crate) fn look(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock();
-        if let (Some(open), Some(taken)) = (&mut state.lane, self.lane.taken()) {
-            let seen = std::mem::replace(&mut open.seen, taken);
-            state.saw(seen, taken);
-        }
-        state
-    }
-
     /// Opens the lane behind the tail, if nothing is in the way.
     pub(crate) fn open_lane(&self, state: &mut State) {
         let reserved = state.reserved;
         let is_quiet = state.staging.is_empty()
             && !state.writing
-            // What goes to the lane gives room in the buffer back without the mutex, and would wake nobody.
+            // What goes to the lane gives room in the buffer back without the mutex, and would wake no thread.
             && state.buffer_waiters == 0
             // Pages that a sync writes must not change under copies, which would wait for the device then.
             && state.syncs_of_current == 0
@@ -137,14 +123,6 @@ impl Log {
                 state,
                 &Error::invalid("a record has a place in the log and was not written there"),
             ),
-        }
-    }
-
-    /// The log is poisoned: nothing more goes to the lane.
-    pub(crate) fn give_up_lane(&self, state: &mut State) {
-        let closed = self.lane.give_up();
-        if let (Some(open), Some(closed)) = (state.lane.take(), closed) {
-            state.settle(open, &closed);
         }
     }
 
@@ -250,23 +228,6 @@ impl Log {
             end: NOWHERE,
             piece: NO_PIECE,
         }
-    }
-
-    /// Waits until the first `pieces` pieces of the lane are done, the last of which ends at `end`.
-    pub(crate) fn wait_for_pieces(&self, pieces: u16, end: Lsn) -> Result<()> {
-        if self.options.planted(Fault::DoneAlone) {
-            return Ok(());
-        }
-        for round in 0..MOST_ROUNDS {
-            // Whenever it was closed, all of it was written first; if it is open again, this speaks of other pieces,
-            // and is as right.
-            let is_written = || self.written_to.load(Ordering::Acquire) >= end.raw();
-            if self.lane.are_done(usize::from(pieces)) || is_written() {
-                return Ok(());
-            }
-            pause(round);
-        }
-        self.write_to(end)
     }
 }
 

@@ -2,7 +2,7 @@
 //! those others wait for him.
 //!
 //! Invariant: what was begun with [`Log::lead`] ends. If a panic goes through it, the log is poisoned first,
-//! for how much of it was done nobody knows, and then whoever waits is told.
+//! for it is not known how much of it was done, and then whoever waits is told.
 
 use terrace_base::Error;
 

@@ -14,8 +14,10 @@
 
 mod append;
 mod background;
+mod checkpoint;
 mod commit;
 mod fault;
+mod files;
 mod follow;
 mod holds;
 mod lane;
@@ -24,8 +26,10 @@ mod leading;
 mod log;
 mod lsn;
 mod options;
+mod prepare;
 mod progress;
 mod reader;
+mod record;
 mod recover;
 mod replay;
 mod reserve;
@@ -39,13 +43,12 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
-pub use append::Appended;
 pub use follow::{Follower, Place};
 pub use holds::HoldId;
 pub use layout::{DecodedBlock, DecodedSegment, decode_segment};
 pub use log::Log;
 pub use lsn::{Lsn, Position};
 pub use options::{LOG_SEGMENTS, LogOptions, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
-pub use reserve::Reservation;
+pub use record::{Appended, Reservation};
 pub use stats::{LogStats, RecoveryReport};
 pub use terrace_base::Durability;

@@ -1,12 +1,15 @@
-//! The log as a whole: making one, the cut, what a checkpoint allows to delete, its statistics.
+//! What the log consists of: making one, how it stops for good, what is asked of the thread in the background, its
+//! statistics.
+//!
+//! Invariant: nothing here needs what works on the log, which is in the other files.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
 use terrace_base::lane::Lane;
-use terrace_base::sync::atomic::AtomicU64;
-use terrace_base::sync::{Condvar, Mutex};
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
+use terrace_base::sync::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result};
 
 use crate::fault::Fault;
@@ -33,9 +36,9 @@ pub struct Log {
     /// The thread in [`Log::run_background`] is asked for something, or to go.
     pub(crate) background: Condvar,
     /// Held while the directory is synced.
-    directory: Mutex<()>,
+    pub(crate) directory: Mutex<()>,
     /// Held while a segment is synced.
-    syncs: Mutex<()>,
+    pub(crate) syncs: Mutex<()>,
     /// How far the log is written and synced; they follow the watermarks under the mutex.
     pub(crate) written_to: AtomicU64,
     pub(crate) synced_to: AtomicU64,
@@ -53,15 +56,6 @@ impl<T> Deref for OwnLine<T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         &self.0
-    }
-}
-
-/// While it lives no lane is opened.
-struct LaneShut<'l>(&'l Log);
-
-impl Drop for LaneShut<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().syncs_of_current -= 1;
     }
 }
 
@@ -119,110 +113,6 @@ impl Log {
         }
     }
 
-    /// The cut: every record appended so far lies before it, every later one behind it. To be
-    /// called with no operation in flight. Does no input or output.
-    pub fn position(&self) -> Position {
-        let mut state = self.state.lock();
-        self.close_lane(&mut state);
-        state.cut(&self.options)
-    }
-
-    /// The superblock of checkpoint `generation`, whose cut is `from`, is durable. Notes that
-    /// durably, so that no older superblock can be opened with this log any more, and deletes the
-    /// segments before the cut; that is left to the thread in [`Log::run_background`] if there is one.
-    ///
-    /// To be called before anything is reused that only older checkpoints need. Needs no space.
-    pub fn checkpointed(&self, from: Position, generation: u64) -> Result<()> {
-        let current = {
-            let mut state = self.state.lock();
-            if let Some(error) = state.poison_error() {
-                return Err(error);
-            }
-            state.generation = state.generation.max(generation);
-            state.checkpointed(&self.options);
-            // What lies before the cut nobody needs any more, durable or not, unless somebody reads it.
-            let kept = state.kept_from(from.segment);
-            state.dirty.retain(|s| u64::from(s.number) >= kept);
-            state.current.clone()
-        };
-        if !self.options.planted(Fault::NoGenerationNote) {
-            let noted = current.write_note(generation);
-            noted.map_err(|e| self.fail(e))?;
-            self.sync_segment(&current)?;
-        }
-        let outdated = self.put_aside(from.segment);
-        if outdated.is_empty() {
-            return Ok(());
-        }
-        for number in outdated {
-            // The checkpoint is durable all the same; what cannot be deleted only takes space, and the
-            // next one tries again.
-            let _: Result<()> = self.delete_segment(number);
-        }
-        self.sync_directory()
-    }
-
-    /// Syncs a segment, or poisons. One at a time: where two threads sync a file at the same moment and
-    /// it fails, the system says so to one of them, and "done" to the other.
-    pub(crate) fn sync_segment(&self, segment: &Segment) -> Result<()> {
-        let _turn = (!self.options.planted(Fault::SyncsAtOnce)).then(|| self.syncs.lock());
-        let _shut = self.shut_lane(segment)?;
-        let mut synced = segment.file.sync();
-        if synced.is_err() && self.options.planted(Fault::RetrySync) {
-            synced = segment.file.sync();
-        }
-        // Never tried again: the operating system may have dropped what it could not write, and would
-        // answer "done" the second time.
-        synced.map_err(|e| self.fail(Error::io("syncing", &segment.name, e)))
-    }
-
-    /// Keeps the lane shut while this segment is synced, if it is the current one.
-    fn shut_lane(&self, segment: &Segment) -> Result<Option<LaneShut<'_>>> {
-        let mut state = self.state.lock();
-        if let Some(error) = state.poison_error() {
-            return Err(error);
-        }
-        if state.current.number != segment.number {
-            return Ok(None);
-        }
-        self.close_lane(&mut state);
-        state.syncs_of_current += 1;
-        Ok(Some(LaneShut(self)))
-    }
-
-    pub(crate) fn delete_segment(&self, number: u32) -> Result<()> {
-        let name = file_name(&self.options.prefix, number);
-        match self.disk.delete(&name) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io("deleting", name, e)),
-        }
-        let mut state = self.state.lock();
-        state.older.remove(&number);
-        state.stats.segments_deleted += 1;
-        Ok(())
-    }
-
-    /// Makes the names of files durable, or poisons. One at a time: a sync that fails may drop what
-    /// another thread has pending, whose own sync would then say "done".
-    pub(crate) fn sync_directory(&self) -> Result<()> {
-        let _turn = self.directory.lock();
-        match self.poisoned() {
-            Some(error) => Err(error),
-            None => self
-                .disk
-                .sync_directory()
-                .map_err(|e| self.fail(Error::io("syncing", "the directory", e))),
-        }
-    }
-
-    /// Poisons the log; the error that callers get from now on.
-    fn fail(&self, error: Error) -> Error {
-        let mut state = self.state.lock();
-        self.stop(&mut state, &error);
-        state.poison_error().unwrap_or(error)
-    }
-
     /// Stops the log for good, because of a failure elsewhere after which nothing more may be
     /// written.
     pub fn poison(&self, cause: &str) {
@@ -235,6 +125,74 @@ impl Log {
     /// The failure that stopped the log, if there was one.
     pub fn poisoned(&self) -> Option<Error> {
         self.state.lock().poison_error()
+    }
+
+    /// Poisons the log; the error that callers get from now on.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let mut state = self.state.lock();
+        self.stop(&mut state, &error);
+        state.poison_error().unwrap_or(error)
+    }
+
+    /// The state of the log as it is now.
+    pub(crate) fn look(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        if let (Some(open), Some(taken)) = (&mut state.lane, self.lane.taken()) {
+            let seen = std::mem::replace(&mut open.seen, taken);
+            state.saw(seen, taken);
+        }
+        state
+    }
+
+    /// The log is poisoned: nothing more goes to the lane.
+    fn give_up_lane(&self, state: &mut State) {
+        let closed = self.lane.give_up();
+        if let (Some(open), Some(closed)) = (state.lane.take(), closed) {
+            state.settle(open, &closed);
+        }
+    }
+
+    pub(crate) fn publish_written(&self, end: Lsn) {
+        self.written_to.store(end.raw(), Ordering::Release);
+    }
+
+    /// After a failure: nothing more is written, and all are told.
+    pub(crate) fn stop(&self, state: &mut State, error: &Error) {
+        state.poison(error);
+        self.give_up_lane(state);
+        self.wake_all();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.written.notify_all();
+        self.synced.notify_all();
+        self.prepared.notify_all();
+        self.background.notify_all();
+    }
+
+    /// Asks the thread in [`Log::run_background`] for a segment if the caller `can_wait` for it; whether there is one to ask.
+    pub(crate) fn ask_for_segment(&self, state: &mut State, can_wait: bool) -> bool {
+        if !state.has_background || !can_wait || self.options.planted(Fault::NobodyAsked) {
+            return false;
+        }
+        if !state.asked.segment {
+            state.asked.segment = true;
+            self.background.notify_one();
+        }
+        true
+    }
+
+    /// Asks it to hand over what was written up to `end`, if that has become much.
+    pub(crate) fn ask_for_hand_over(&self, state: &mut State, end: Lsn) {
+        let written_to = u64::from(end.offset());
+        if state.has_background
+            && state.asked.hand_over.is_none()
+            && state.current.number == end.segment()
+            && state.current.is_to_hand_over(written_to)
+        {
+            state.asked.hand_over = Some((state.current.clone(), written_to));
+            self.background.notify_one();
+        }
     }
 
     /// Bytes of log from `position` to the tail: what recovery from there would read.
@@ -276,19 +234,6 @@ impl Log {
     /// What the log has done since it was opened.
     pub fn stats(&self) -> LogStats {
         self.look().stats
-    }
-
-    /// Makes everything durable and takes no further records.
-    pub fn close(&self) -> Result<()> {
-        let end = {
-            let mut state = self.state.lock();
-            state.closed = true;
-            self.background.notify_all();
-            self.synced.notify_all();
-            self.close_lane(&mut state);
-            state.tail
-        };
-        self.sync_to(end)
     }
 }
 

@@ -24,12 +24,12 @@ use crate::state::{Older, State};
 use crate::stats::RecoveryReport;
 use crate::tail::End;
 
-/// Sequence numbers lie below: so many records no log has, and one more is still a number.
+/// Sequence numbers lie below: no log has this number of records, and one more is still a number.
 const SEQUENCE_LIMIT: u64 = 1 << 62;
 
 impl Log {
     /// Whether the log says that the checkpoint of this generation was durable. It says so only after that
-    /// one's superblock was synced; where it does not, or cannot be read, nobody knows.
+    /// one's superblock was synced; where it does not, or cannot be read, that is not known.
     pub fn has_noted(disk: &dyn Disk, options: &LogOptions, generation: u64) -> bool {
         let says = |&number: &u32| {
             let segment = Segment::open(disk, options, number);
@@ -173,7 +173,7 @@ fn retained(
         if left == 0 || !numbers.contains(&number) {
             break;
         }
-        // The database needs none of them: what cannot be read hinders nobody.
+        // The database needs none of them: what cannot be read does no harm.
         let segment = match Segment::open(disk, options, number) {
             Ok(Some(segment)) => segment,
             Ok(None) => break,

@@ -175,8 +175,8 @@ impl Segment {
         }))
     }
 
-    /// Notes durably that `generation` is durable, in space that the segment has anyway. While nobody
-    /// else uses it.
+    /// Notes durably that `generation` is durable, in space that the segment has anyway. While no other thread
+    /// uses it.
     pub(crate) fn note(&self, generation: u64) -> Result<()> {
         self.write_note(generation)?;
         self.file

@@ -86,7 +86,7 @@ pub(crate) struct State {
     next_bytes: u64,
     made: u32,
     pub(crate) poisoned: Option<String>,
-    /// The lane, while it is open: the tail is where it was when somebody looked last.
+    /// The lane, while it is open: the tail is where it was when a thread looked last.
     pub(crate) lane: Option<Open>,
 }
 
@@ -252,7 +252,7 @@ impl State {
         self.deleting > 0 || !self.asked.delete.is_empty()
     }
 
-    /// A segment that nobody needs any more, whose file another one may take. All that was ever to be
+    /// A segment that is not needed any more, whose file another one may take. All that was ever to be
     /// written there is: who writes with the old handle later would write into the new segment.
     /// Its number, and what is known of it.
     pub(crate) fn take_outdated(&mut self, options: &LogOptions) -> Option<(u32, Older)> {
@@ -398,7 +398,7 @@ impl State {
         }
     }
 
-    /// Closes what is staged; whether there is anything to write, and nobody writes. Before a sync, the next block
+    /// Closes what is staged; whether there is anything to write, and no thread writes. Before a sync, the next block
     /// is moved to a sector of its own, so that no later write touches a sector with synced records.
     pub(crate) fn is_to_be_written(&mut self, before_sync: bool) -> bool {
         self.staging.close(0);

@@ -86,7 +86,7 @@ fn main() -> Result<(), Error> {
         while Instant::now() < end {
             match db.read(|r| sum(r, &accounts)) {
                 Ok(found) => assert_eq!(found, ACCOUNTS * EACH, "money was lost or made"),
-                // Somebody is always faster than a look at everything; a snapshot waits for nobody.
+                // Another thread is always faster than a look at everything; a snapshot waits for no thread.
                 Err(Error::Conflict { .. }) => {
                     let snapshot = db.snapshot()?;
                     let mut found = 0;

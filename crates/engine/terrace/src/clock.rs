@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use terrace_base::lease::Lease;
 use terrace_base::sync::Mutex;
 
 use crate::millis::millis;
@@ -88,12 +89,12 @@ const DOUBTED_STEP_MS: u64 = 3_600_000;
 const DOUBTED_FOR_MS: u64 = 600_000;
 /// How far the wall clock may run on until it is compared with the monotonic one again.
 const COMPARED_EACH_MS: u64 = 60_000;
-/// What was said before that, nobody who looked at the time then is still about to act on.
+/// No thread is still about to act on a time that it was told longer ago than this.
 const LONG_MS: u64 = 60_000;
 /// A step back of less is nothing to tell of: clocks are corrected all the time.
 const TOLD_STEP_MS: u64 = 2_000;
 
-/// See the module's text.
+/// The clock that records expire by.
 pub struct Clock {
     source: Source,
     /// What was answered last.
@@ -104,7 +105,7 @@ pub struct Clock {
     is_fixed: bool,
     /// Whether the wall clock is known to be behind. What is below the floor is not looked at then.
     is_behind: AtomicBool,
-    /// What the wall clock said when it was doubted last: nobody looks again within the millisecond. 0 if it is not.
+    /// What the wall clock said when it was doubted last: no thread looks again within the millisecond. 0 if it is not.
     doubted_at: AtomicU64,
     compared: Mutex<Compared>,
     steps: AtomicU64,
@@ -188,6 +189,15 @@ impl Clock {
         self.compare(wall)
     }
 
+    /// The lease of so long from now on.
+    pub fn lease_for(&self, duration: Duration) -> Lease {
+        let ms = duration.as_nanos().div_ceil(1_000_000);
+        Lease::until(
+            self.now()
+                .saturating_add(u64::try_from(ms).unwrap_or(u64::MAX)),
+        )
+    }
+
     /// What this said at least [`LONG_MS`] ago, by the monotonic clock, or when it was made: a minute or some before
     /// now, and earlier where the wall clock has stepped since.
     #[inline]
@@ -202,7 +212,7 @@ impl Clock {
         }
     }
 
-    /// The last time that is believed at once, if somebody says that it is now.
+    /// The last time that is believed at once, if a caller says that it is now.
     pub fn believed_at_once(&self) -> u64 {
         self.now().saturating_add(DOUBTED_STEP_MS)
     }
@@ -368,12 +378,12 @@ mod tests {
         let week = 7 * 86_400_000;
         hands.wall.fetch_add(week, Ordering::Relaxed);
         assert_eq!((clock.now(), clock.steps()), (BEGIN, 1));
-        // It is taken back and nobody asks; a quarter of an hour later there is another.
+        // It is taken back and no caller asks; a quarter of an hour later there is another.
         hands.wall.fetch_sub(week, Ordering::Relaxed);
         hands.pass(900_000);
         hands.wall.fetch_add(50 * week, Ordering::Relaxed);
         assert_eq!((clock.now(), clock.steps()), (BEGIN + 900_000, 2));
-        // It is taken back and somebody asks, soon and while the clock is behind; it comes again.
+        // It is taken back and a caller asks, soon and while the clock is behind; it comes again.
         let mut steps = 2;
         let mut floor = BEGIN + 900_000;
         for (back, wait) in [(0, 1_000), (5_000_000, 1_000)] {

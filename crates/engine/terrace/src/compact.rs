@@ -9,7 +9,6 @@ use terrace_access::StoragePlace;
 use terrace_base::{Error, Result};
 use terrace_tier::Structure;
 
-use crate::api::database::Database;
 use crate::core::Core;
 use crate::gentle::{Cancel, Pace, Rate};
 use crate::progress::{Progress, Teller, Work};
@@ -19,17 +18,17 @@ use crate::progress::{Progress, Teller, Work};
 const FILL: f64 = 0.95;
 /// Less is what pages have anyway.
 const LEAST_FILL: f64 = 0.5;
-/// Pages that are moved to the front of the file between two checkpoints: a part in so many, and so many at
+/// Pages that are moved to the front of the file between two checkpoints: one in `MOVED_PART`, and `MOVED_LEAST` at
 /// least.
 const MOVED_PART: u64 = 4;
 const MOVED_LEAST: u64 = 1024;
 /// Most cold pages that a step of purging reads (see `terrace_tier`), about.
 const BURIED_STEP: u64 = 128;
-/// Pages that are moved while nobody can close a table.
+/// Pages that are moved while no thread can close a table.
 const MOVED_STEP: u64 = 64;
 /// Times that the end of the file is looked at: each moves a good part of what lies there.
 const ROUNDS: usize = 24;
-/// Of them so many in a row that make the file no shorter, by one part in so many, are the last ones.
+/// After this many in a row that make the file shorter by less than one part in `GAIN_PART` no more follow.
 const IDLE_ROUNDS: usize = 5;
 const GAIN_PART: u64 = 64;
 
@@ -71,19 +70,15 @@ impl<'p> CompactOptions<'p> {
     }
 
     /// What ends it early.
-    pub fn cancel(self, cancel: &Cancel) -> CompactOptions<'p> {
-        CompactOptions {
-            cancel: Some(cancel.clone()),
-            ..self
-        }
+    pub fn cancel(mut self, cancel: &Cancel) -> CompactOptions<'p> {
+        self.cancel = Some(cancel.clone());
+        self
     }
 
     /// Who hears how far it has come, some hundred times at most, on the calling thread.
-    pub fn progress(self, progress: impl FnMut(Progress) + 'p) -> CompactOptions<'p> {
-        CompactOptions {
-            progress: Some(Box::new(progress)),
-            ..self
-        }
+    pub fn progress(mut self, progress: impl FnMut(Progress) + 'p) -> CompactOptions<'p> {
+        self.progress = Some(Box::new(progress));
+        self
     }
 
     fn check(&self) -> Result<()> {
@@ -136,7 +131,7 @@ impl Run {
         }
     }
 
-    /// So many bytes of pages were gone through.
+    /// `bytes` bytes of pages were gone through.
     fn after(&mut self, bytes: u64) {
         self.pace.after(bytes, &mut || ());
     }
@@ -192,7 +187,7 @@ impl Gains {
 }
 
 impl Core {
-    /// See [`Database::compact`].
+    /// See [`crate::Database::compact`].
     pub fn compact(&self, options: CompactOptions<'_>) -> Result<CompactReport> {
         self.compact_all(options).map_err(|e| self.failed(e))
     }
@@ -207,7 +202,7 @@ impl Core {
             Some(progress) => &mut **progress,
             None => &mut nothing,
         };
-        let page_bytes = self.store.page_bytes() as u64;
+        let page_bytes = self.store().page_bytes() as u64;
         let cancel = options.cancel.unwrap_or_default();
         let mut run = Run {
             fill: options.fill,
@@ -220,7 +215,7 @@ impl Core {
         let unreadable =
             self.bring_together(&mut run, Teller::new(tell, Work::Compact, before.live))?;
         let moved = self.shorten(&mut run, tell);
-        self.store.end_compacting();
+        self.store().end_compacting();
         moved?;
         let after = self.stats().pages;
         Ok(CompactReport {
@@ -235,13 +230,13 @@ impl Core {
 
     /// All tombstones that wait in hot tiers reach the records below them.
     fn purge_all(&self, run: &mut Run) -> Result<()> {
-        let reads = || self.store.stats().page_reads;
+        let reads = || self.store().stats().page_reads;
         let mut purge = |waited| {
             let before = reads();
             let more = {
                 // For each step: a drop, a verification and closing wait for those that are out.
-                let _pass = self.passes.enter()?;
-                self.tiers.purge(waited)?
+                let _pass = self.passes().enter()?;
+                self.tiers().purge(waited)?
             };
             // Others read, too: no more than a step does is taken for its own.
             let read = reads().saturating_sub(before).clamp(1, BURIED_STEP);
@@ -253,7 +248,7 @@ impl Core {
         // who delete meanwhile.
         for _ in 0..2 {
             let mut more = purge(true)?;
-            for _ in 0..self.store.live_pages() {
+            for _ in 0..self.store().live_pages() {
                 if !more {
                     break;
                 }
@@ -267,7 +262,7 @@ impl Core {
     /// structures have a page that cannot be read.
     fn bring_together(&self, run: &mut Run, mut teller: Teller<'_>) -> Result<u64> {
         let mut unreadable = 0;
-        for open in self.registry.all() {
+        for open in self.registry().all() {
             // A step of an LSM-tree merges many pages.
             let merged = |page_bytes| {
                 let figures = open.structure.merge_figures();
@@ -278,7 +273,7 @@ impl Core {
             while let Some(at) = next {
                 run.go_on()?;
                 let before = merged(run.page_bytes);
-                let pass = self.passes.enter()?;
+                let pass = self.passes().enter()?;
                 if open.is_dropped() {
                     break;
                 }
@@ -294,7 +289,7 @@ impl Core {
                 };
                 // A list of pages that goes round in circles has no end.
                 steps += 1;
-                if steps > 2 * self.store.page_numbers() {
+                if steps > 2 * self.store().page_numbers() {
                     break;
                 }
                 teller.one_more();
@@ -330,7 +325,7 @@ impl Core {
                 break;
             }
         }
-        self.store.cut_tightly();
+        self.store().cut_tightly();
         for _ in 0..2 {
             run.go_on()?;
             self.compacting_checkpoint(run)?;
@@ -353,15 +348,15 @@ impl Core {
 
     /// Has a good part of the pages at the end of the file written further in front; how many.
     fn move_to_front(&self, run: &mut Run) -> Result<u64> {
-        let most = (self.store.live_pages() / MOVED_PART).max(MOVED_LEAST);
+        let most = (self.store().live_pages() / MOVED_PART).max(MOVED_LEAST);
         let batch = run.pace.batch(run.page_bytes as usize) as u64 / run.page_bytes;
         let (mut moved, mut from) = (0, Some(0));
         while let Some(next) = from.filter(|_| moved < most) {
             run.go_on()?;
             let step = {
-                // A pass for each step, as above.
-                let _pass = self.passes.enter()?;
-                self.store.compact_some(next, batch.min(MOVED_STEP))
+                // An operation for each step, as above.
+                let _pass = self.passes().enter()?;
+                self.store().compact_some(next, batch.min(MOVED_STEP))
             };
             let (some, then) = step?;
             moved += some;
@@ -369,29 +364,6 @@ impl Core {
             run.after(some * run.page_bytes);
         }
         Ok(moved)
-    }
-}
-
-impl Database {
-    /// Makes pages full and the file short, while others go on: tombstones reach the records that they
-    /// are for, records of neighbouring pages are brought together, pages at the end of the file are moved
-    /// to its front, and the file is cut. It reads and writes a good part of the database, so it is for
-    /// when much was deleted, or when a load is over and reads are to come.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
-    /// use terrace::{CompactOptions, Rate};
-    /// let report = db.compact(CompactOptions::new().rate(Rate::Fast))?;
-    /// assert!(report.pages_after <= report.pages_before);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Cancelled`], [`Error::DiskFull`], and those of the disk. A part of it is done then, and
-    /// nothing is lost.
-    pub fn compact(&self, options: CompactOptions<'_>) -> Result<CompactReport> {
-        self.handle.core.compact(options)
     }
 }
 

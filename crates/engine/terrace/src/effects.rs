@@ -56,7 +56,7 @@ pub enum Effect<'a> {
     DeleteRange {
         /// Of which structure.
         structure: StructureId,
-        /// The number of the part that pages became which nobody had to look at, never given out before; none if
+        /// The number of the part that pages became which did not have to be looked at, never given out before; none if
         /// there were no such pages.
         part: Option<StructureId>,
         /// The first key.
@@ -536,6 +536,7 @@ mod tests {
             hot_heap: false,
             compression: Compression::None,
             expiring: true,
+            in_memory: false,
         };
         let index = IndexEntry {
             table: StructureId(70),

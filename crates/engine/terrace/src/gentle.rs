@@ -32,7 +32,7 @@ pub enum Rate {
     /// 16 MiB a second, or what takes ten minutes: so slowly that others hardly notice.
     #[default]
     Gentle,
-    /// So many bytes a second; none is an error.
+    /// This many bytes a second; 0 is an error.
     BytesPerSecond(u64),
     /// As fast as it goes.
     Fast,
@@ -85,7 +85,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// For work of so many bytes that begins now. No pause outlasts `cancel`.
+    /// For work of `bytes` bytes that begins now. No pause outlasts `cancel`.
     pub fn new(rate: Rate, bytes: u64, cancel: Option<&Cancel>) -> Pace {
         let rate = match rate {
             Rate::Gentle => Some(GENTLE_BYTES_PER_SECOND.max(bytes / LONGEST_SECONDS)),
@@ -108,7 +108,7 @@ impl Pace {
         (bytes / page_bytes).max(1) * page_bytes
     }
 
-    /// So many more bytes are done: waits until they may be, and calls `beside` now and then meanwhile.
+    /// `bytes` more bytes are done: waits until they may be, and calls `beside` now and then meanwhile.
     pub fn after(&mut self, bytes: u64, beside: &mut dyn FnMut()) {
         let Some(rate) = self.rate else { return };
         let now = Instant::now();
@@ -159,7 +159,7 @@ mod tests {
         for _ in 0..8 {
             pace.after(64 << 10, &mut || ());
         }
-        // Half a second of work, of which so much may have been missed.
+        // Half a second of work, of which this much may have been missed.
         let least = Duration::from_millis(500) - MOST_BEHIND;
         assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     }

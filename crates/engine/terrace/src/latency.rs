@@ -13,7 +13,7 @@ use terrace_base::thread_number;
 
 use crate::histogram::{Histogram, Shared, Summary, quantile};
 
-/// One call of so many is timed, about.
+/// One call of this many is timed, about.
 const ONE_IN: u64 = 64;
 
 /// What is called.
@@ -170,7 +170,7 @@ fn began() -> Option<Instant> {
 /// The times of a database's calls.
 #[derive(Default)]
 pub struct Latencies {
-    /// Those of kinds that nobody has called take no memory.
+    /// Those of kinds that were not called yet take no memory.
     of: [OnceLock<Shared>; Call::ALL.len()],
 }
 

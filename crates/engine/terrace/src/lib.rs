@@ -16,85 +16,91 @@
 
 #![forbid(unsafe_code)]
 
-// What a user holds and calls.
+// Folders and files need one another in one direction: those of a group only their own group and those below.
+
+// What a user calls, and what is done through it.
 #[cfg(feature = "tokio")]
 pub mod aio;
 mod api;
 #[cfg(feature = "backup")]
 mod backup;
 mod changes;
+mod compact;
 #[cfg(feature = "control")]
 pub mod control;
+mod load;
+mod opening;
+#[cfg(feature = "planted-faults")]
+mod probes;
+mod range_delete;
+mod range_removal;
 mod snapshot;
+mod stats;
+mod structures;
 mod transaction;
+mod verify;
 
 // What is done, over the core.
 mod checkpoint;
-mod compact;
+mod ddl;
 mod drops;
 mod expired;
-mod load;
+mod handle;
 mod mark;
 mod read;
 mod recover;
-mod stats;
 mod table;
-mod verify;
+mod warm;
 mod write;
 
-// The core, and the parts that own its state; those of what is above lie there, in `state.rs` and the like.
+// The core, and the parts that own its state.
 mod catalog;
 mod core;
-mod index;
-mod kinds;
-mod passes;
-
-// What all of them know.
-mod clock;
 #[doc(hidden)]
 pub mod decoders;
 mod effects;
+mod options;
+mod state;
+
+// What all of them know.
+#[cfg(feature = "backup")]
+mod backup_set;
+mod clock;
 pub mod encode;
+mod expires;
 mod gentle;
 // The programs of the guide: documentation tests alone.
 #[cfg(doctest)]
 mod guide;
 mod histogram;
+mod index;
+mod kinds;
 mod latency;
 mod merge;
 mod millis;
-mod options;
+mod operations;
 mod planted;
-#[cfg(feature = "planted-faults")]
-mod probes;
 mod progress;
-mod range_cut;
-mod range_removal;
 
-pub use api::database::Database;
-pub use api::expiring::Expires;
-pub use api::hash::Hash;
-pub use api::hash_scan::HashStep;
-pub use api::index::{IndexHandle, Keys, Rows};
-pub use api::map::Map;
-pub use api::range::Range;
-pub use api::table::Table;
-pub use api::tree::Tree;
-pub use api::unordered::Unordered;
 #[cfg(feature = "backup")]
 pub use backup::{
-    ArchivedLog, BackupContents, BackupOptions, BackupPoint, BackupReport, BackupVerifyReport,
-    ClockLeap, ExpiredPart, FollowOptions, FollowStatus, Follower, Keep, PruneReport,
-    RestoreOptions, RestoreReport, RestoreTo, backup_contents, list_backup, prune_backup, restore,
-    verify_backup,
+    ArchivedLog, BackupContents, BackupPoint, BackupVerifyReport, ClockLeap, ExpiredPart, Follower,
+    Keep, PruneReport, RestoreOptions, RestoreReport, RestoreTo, backup_contents, list_backup,
+    prune_backup, restore, verify_backup,
 };
 #[cfg(feature = "backup")]
 #[doc(hidden)]
 pub use backup::{
-    backup_contents_on, list_backup_on, parse_time, prune_backup_on, restore_on, text_of,
-    verify_backup_on,
+    backup_contents_on, list_backup_on, prune_backup_on, restore_on, verify_backup_on,
 };
-pub use catalog::change::StructureInfo;
+#[cfg(feature = "backup")]
+pub use backup_set::follow_options::{FollowOptions, FollowStatus};
+#[cfg(feature = "backup")]
+pub use backup_set::options::{BackupOptions, BackupReport};
+#[cfg(feature = "backup")]
+#[doc(hidden)]
+pub use backup_set::text::{parse_time, text_of};
+pub use catalog::info::StructureInfo;
 pub use changes::{
     Change, ChangeLine, ChangedStructure, Changes, ChangesOptions, Commit, CommitLine, Place,
 };
@@ -103,8 +109,10 @@ pub use clock::TimeSource;
 pub use compact::{CompactOptions, CompactReport};
 #[cfg(feature = "control")]
 pub use control::Control;
-pub use expired::counts::ExpiryStats;
+pub use expires::Expires;
 pub use gentle::{Cancel, Rate};
+pub use handle::database::Database;
+pub use handle::map::Map;
 pub use histogram::Summary;
 pub use index::definition::{Index, IndexInfo, KeySource};
 pub use kinds::Kind;
@@ -120,16 +128,26 @@ pub use options::SweepOrder;
 pub use options::{MemoryStats, Options};
 pub use progress::{Progress, Work};
 pub use range_removal::RemoveOptions;
-pub use recover::opening::Opening;
 pub use snapshot::{Snapshot, SnapshotMap};
+pub use state::expired::ExpiryStats;
+pub use state::opening::Opening;
+pub use state::program::ProgramFigure;
+pub use state::transactions::{LastConflict, TransactionStats};
 pub use stats::{
     CheckpointInfo, CheckpointStats, DropStats, LevelStats, LoaderStats, LogFigures, LsmStats,
-    PageStats, ProgramFigure, Stats, StructureStats,
+    PageStats, PageStays, PagesLeft, Stats, StructureStats,
 };
+pub use structures::hash::Hash;
+pub use structures::hash_scan::HashStep;
+pub use structures::index::{IndexHandle, Keys, Rows};
+pub use structures::range::Range;
+pub use structures::table::Table;
+pub use structures::tree::Tree;
+pub use structures::unordered::Unordered;
 pub use table::options::{MAX_INDEXES, TableOptions};
 pub use transaction::{
-    Attempted, Attempts, Committed, LastConflict, Reader, Savepoint, Transaction, TransactionIndex,
-    TransactionOptions, TransactionRange, TransactionRows, TransactionStats,
+    Attempted, Attempts, Committed, Reader, Savepoint, Transaction, TransactionIndex,
+    TransactionOptions, TransactionRange, TransactionRows,
 };
 pub use verify::{VerifiedStructure, VerifyReport};
 pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
@@ -138,8 +156,11 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub mod fault {
-    pub use crate::planted::{Fault, plant, set_clock_ahead};
-    pub use crate::probes::{calm_rounds, lock_of, locks, now, round, shared_locks, store, tend};
+    pub use crate::planted::{Fault, keep_hot_in_memory, plant, set_clock_ahead};
+    pub use crate::probes::{
+        calm_rounds, gentle_checkpoint, lock_of, locks, now, passes, reader_rests, round,
+        shared_locks, store, tend, waiting_for_pages,
+    };
 }
 
 /// What the paper's own policy for LSM-trees is made of: for comparison, with the feature `paper`.
@@ -148,7 +169,7 @@ pub mod paper {
     pub use terrace_tier::bilsm::{BiLsmOptions, Law, Rates};
 }
 
-pub use terrace_base::disk::{Disk, DiskFile};
+pub use terrace_base::disk::{Disk, DiskFile, DiskRead, ReadsTogether};
 pub use terrace_base::file_disk::{DirectIo, FileDisk};
 pub use terrace_base::read_only::ReadOnlyDisk;
 pub use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};

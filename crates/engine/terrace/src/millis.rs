@@ -9,7 +9,7 @@ pub fn millis(time: SystemTime) -> u64 {
     })
 }
 
-/// The time so many milliseconds after 1970 began.
+/// The time `millis` milliseconds after 1970 began.
 pub fn time_of(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }

@@ -106,20 +106,16 @@ impl Options {
 
     /// Memory for everything that the database keeps, in bytes: pages, tables, log buffers, locks.
     /// Bytes that are handed to you (values, batches not yet written) are yours.
-    pub fn memory(self, bytes: u64) -> Options {
-        Options {
-            memory: bytes,
-            ..self
-        }
+    pub fn memory(mut self, bytes: u64) -> Options {
+        self.memory = bytes;
+        self
     }
 
     /// Size of a page in bytes: 4096, 8192, 16384 (the default), 32768 or 65536. Fixed when the
     /// database is made; opening it with another one said is an error.
-    pub fn page_size(self, bytes: usize) -> Options {
-        Options {
-            page_bytes: Some(bytes),
-            ..self
-        }
+    pub fn page_size(mut self, bytes: usize) -> Options {
+        self.page_bytes = Some(bytes);
+        self
     }
 
     /// Whether to make the database if there is none (the default).
@@ -129,49 +125,39 @@ impl Options {
 
     /// Whether pages go around the cache of the operating system (the default, where the file
     /// system allows it). Without, that cache takes memory beyond the limit.
-    pub fn direct_io(self, direct: bool) -> Options {
-        Options {
-            direct_io: direct,
-            ..self
-        }
+    pub fn direct_io(mut self, direct: bool) -> Options {
+        self.direct_io = direct;
+        self
     }
 
     /// Bytes of log after which a checkpoint begins. A larger limit means fewer rewrites of hot
     /// pages and a longer recovery. Default: the larger of 256 MiB and twice the memory.
-    pub fn log_limit(self, bytes: u64) -> Options {
-        Options {
-            log_limit: Some(bytes),
-            ..self
-        }
+    pub fn log_limit(mut self, bytes: u64) -> Options {
+        self.log_limit = Some(bytes);
+        self
     }
 
     /// Bytes of the disk that snapshots and backups may keep, all together, beside the newest pages. Past it
     /// the oldest is given up; writers never wait for it. Default: as much as the data that it shows, so one
     /// snapshot alone is never given up but on a full disk.
-    pub fn snapshot_space(self, bytes: u64) -> Options {
-        Options {
-            snapshot_space: Some(bytes),
-            ..self
-        }
+    pub fn snapshot_space(mut self, bytes: u64) -> Options {
+        self.snapshot_space = Some(bytes);
+        self
     }
 
     /// Bytes of log that are kept for who follows it ([`crate::Database::follow`], [`crate::Database::changes`]) and is behind. Past it the
     /// log is put aside all the same, and a new point has to be made; writers never wait for it. Default: as
     /// much as [`Options::log_limit`].
-    pub fn archive_lag(self, bytes: u64) -> Options {
-        Options {
-            archive_lag: Some(bytes),
-            ..self
-        }
+    pub fn archive_lag(mut self, bytes: u64) -> Options {
+        self.archive_lag = Some(bytes);
+        self
     }
 
     /// Bytes of log that stay behind checkpoints, so that who reads the changes ([`crate::Database::changes`])
     /// can go on where it stopped, after a restart too. On a full disk they are given up. Default: none.
-    pub fn keep_changes(self, bytes: u64) -> Options {
-        Options {
-            keep_changes: bytes,
-            ..self
-        }
+    pub fn keep_changes(mut self, bytes: u64) -> Options {
+        self.keep_changes = bytes;
+        self
     }
 
     /// How durable a write is when it returns, unless it says otherwise. Default:
@@ -183,11 +169,9 @@ impl Options {
     /// Whether readers take the lock of each record that they look at, as writers do, for comparison: the paper's
     /// pessimistic lock table (section 7.10). Without, they look whether the record has changed meanwhile.
     #[cfg(feature = "paper")]
-    pub fn pessimistic_locks(self, pessimistic: bool) -> Options {
-        Options {
-            pessimistic,
-            ..self
-        }
+    pub fn pessimistic_locks(mut self, pessimistic: bool) -> Options {
+        self.pessimistic = pessimistic;
+        self
     }
 
     /// In which order rows of tables with two tiers leave the hot one. Default:
@@ -200,26 +184,22 @@ impl Options {
     /// How LSM-trees with [`Policy::Paper`](crate::Policy::Paper) promote records; without, by the coin that
     /// trees have. For comparison. Nothing in the files depends on it.
     #[cfg(feature = "paper")]
-    pub fn bilsm(self, options: crate::paper::BiLsmOptions) -> Options {
-        Options {
-            bilsm: Some(options),
-            ..self
-        }
+    pub fn bilsm(mut self, options: crate::paper::BiLsmOptions) -> Options {
+        self.bilsm = Some(options);
+        self
     }
 
     /// Tells `listen` how far the replay of the log has come, some hundred times at most and on the
     /// thread that opens the database. Where it ends is known to the length of a log file.
-    pub fn replay_progress(self, listen: impl Fn(Progress) + Send + Sync + 'static) -> Options {
-        Options {
-            replay_listener: Some(Listener::new(listen)),
-            ..self
-        }
+    pub fn replay_progress(mut self, listen: impl Fn(Progress) + Send + Sync + 'static) -> Options {
+        self.replay_listener = Some(Listener::new(listen));
+        self
     }
 
     /// Whether a socket in the folder of the database answers other processes of the same user: then
     /// `terrace stat`, `top`, `view`, `checkpoint` and `verify` work while this process has the database open;
-    /// see [`crate::control`]. Off by default. It costs a thread that waits, and nobody reads or writes
-    /// records over it.
+    /// see [`crate::control`]. Off by default. It costs a thread that waits, and records are neither read
+    /// nor written over it.
     #[cfg(feature = "control")]
     pub fn control(self, control: bool) -> Options {
         Options { control, ..self }
@@ -248,14 +228,12 @@ impl Options {
     /// ```
     #[cfg(feature = "backup")]
     pub fn follow(
-        self,
+        mut self,
         set: impl Into<std::path::PathBuf>,
         options: crate::FollowOptions,
     ) -> Options {
-        Options {
-            follow: Some((set.into(), options)),
-            ..self
-        }
+        self.follow = Some((set.into(), options));
+        self
     }
 
     /// Runs without background threads: checkpoints only on demand, drops before they return.
@@ -267,30 +245,24 @@ impl Options {
 
     /// Fixes what is otherwise random in the files. Every opening needs another seed.
     #[doc(hidden)]
-    pub fn seed(self, seed: u64) -> Options {
-        Options {
-            seed: Some(seed),
-            ..self
-        }
+    pub fn seed(mut self, seed: u64) -> Options {
+        self.seed = Some(seed);
+        self
     }
 
     /// Takes the time from here instead of from the system. For tests, and to look as of another time.
     #[doc(hidden)]
-    pub fn clock(self, clock: std::sync::Arc<dyn TimeSource>) -> Options {
-        Options {
-            clock: Some(Source(clock)),
-            ..self
-        }
+    pub fn clock(mut self, clock: std::sync::Arc<dyn TimeSource>) -> Options {
+        self.clock = Some(Source(clock));
+        self
     }
 
     /// Length of the files of the log in bytes, at most: a multiple of 4096, from 16 KiB to 1 GiB. They
     /// begin with 128 KiB and double while much is written. Default: an eighth of
     /// [`Options::log_limit`], 64 KiB to 64 MiB.
-    pub fn log_segment(self, bytes: u64) -> Options {
-        Options {
-            log_segment: Some(bytes),
-            ..self
-        }
+    pub fn log_segment(mut self, bytes: u64) -> Options {
+        self.log_segment = Some(bytes);
+        self
     }
 
     /// Refuses what no database can be opened with.
@@ -350,7 +322,7 @@ impl Options {
 /// More memory than this is a slip of the pen: 64 TiB, past every machine.
 const MOST_MEMORY: u64 = 1 << 46;
 
-/// What is kept in memory for each structure may take one part in so many: frames that make room for it.
+/// What is kept in memory for each structure may take one part in this many: frames that make room for it.
 const STRUCTURES_PART: u64 = 3;
 
 /// Bytes of a mebibyte.

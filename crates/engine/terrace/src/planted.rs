@@ -55,7 +55,7 @@ pub enum Fault {
     UnfinishedShown,
     /// The snapshot that changes begin with is taken before the log is held.
     SnapshotBeforeHold,
-    /// A checkpoint is durable before the log is that somebody reads.
+    /// A checkpoint is durable before the log is that a reader reads.
     CheckpointAheadOfFeed,
     /// Who begins to read the changes is given a place that a power cut can take back.
     PlaceBeforeSync,
@@ -93,7 +93,7 @@ pub enum Fault {
     ErrorOfBetween,
     /// Of very many records that were read the later ones are not watched.
     KeyUnwatched,
-    /// A transaction that was often too late does not take its turn.
+    /// A transaction that was often too late does not take the fairness lock.
     TurnIgnored,
     /// Transactions that take first records do not wait for each other.
     HeadUnheld,
@@ -125,12 +125,38 @@ pub enum Fault {
     GoneShown,
     /// What a transaction has put in a range before it removed all of it comes back with its commit.
     PutsOutliveRange,
+    /// What the log got while hot tiers were saved is not replayed.
+    PieceCountsFromItsEnd,
+    /// What is in the log counts as saved though its writer is still inside.
+    PieceWithoutGrace,
+    /// An image of one instant lacks what the log got while hot tiers were saved.
+    SnapshotWithoutLog,
+    /// What was saved of hot tiers is left where it is at an opening.
+    SavedForgottenAtOpening,
+    /// What a checkpoint has of the catalog is done once more by the log that is replayed over it.
+    CatalogReplayedTwice,
+    /// A checkpoint is durable before the log is that is replayed over it.
+    SuperblockBeforeSync,
+    /// A page of what is saved that cannot be read fails who saves, again and again.
+    UnreadableSavedStays,
+    /// All that is left is saved at once while no call is at work, however much that is.
+    EndlessPause,
+    /// Who waits for a page that cannot be read is not told.
+    WaiterLostByError,
+    /// Who waits for a page is not told when the database is closed.
+    WaiterLostAtEnd,
 }
 
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 25] = [
+    pub const ANYWHERE: [Fault; 31] = [
+        Fault::PieceWithoutGrace,
+        Fault::PieceCountsFromItsEnd,
+        Fault::SnapshotWithoutLog,
+        Fault::SavedForgottenAtOpening,
+        Fault::CatalogReplayedTwice,
+        Fault::SuperblockBeforeSync,
         Fault::PlaceBeforeSync,
         Fault::CheckpointAheadOfFeed,
         Fault::UnfinishedShown,
@@ -199,6 +225,9 @@ impl Fault {
         Fault::PutsOutliveRange,
     ];
 
+    /// Those of who waits for a page without a thread.
+    pub const OF_WAITING: [Fault; 2] = [Fault::WaiterLostByError, Fault::WaiterLostAtEnd];
+
     /// Those of the order of a write, with which threads may come to wait for each other for ever.
     pub const OF_THE_ORDER: [Fault; 3] = [
         Fault::AppendedBeforeGate,
@@ -214,7 +243,7 @@ std::thread_local! {
     static AHEAD_MS: std::cell::Cell<i64> = const { std::cell::Cell::new(0) };
 }
 
-/// Puts the clock ahead, or back, for what this thread does, by so many milliseconds.
+/// Puts the clock ahead, or back, for what this thread does, by `ms` milliseconds.
 #[cfg(feature = "planted-faults")]
 pub fn set_clock_ahead(ms: i64) {
     AHEAD_MS.with(|ahead| ahead.set(ms));
@@ -233,4 +262,33 @@ pub(crate) fn now() -> std::time::SystemTime {
 #[cfg(not(feature = "planted-faults"))]
 pub(crate) fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
+}
+
+/// Whether new structures have their hot tiers in memory alone, where they can and nothing else is said: not yet.
+const HOT_IN_MEMORY: bool = false;
+
+#[cfg(feature = "planted-faults")]
+std::thread_local! {
+    static KEEPS_HOT_IN_MEMORY: std::cell::Cell<Option<bool>> =
+        const { std::cell::Cell::new(None) };
+}
+
+/// The same for those that this thread makes; `None` for what holds by default, which is turned round by
+/// `TERRACE_TEST_HOT_IN_MEMORY=1` in the environment.
+#[cfg(feature = "planted-faults")]
+pub fn keep_hot_in_memory(keep: Option<bool>) {
+    KEEPS_HOT_IN_MEMORY.set(keep);
+}
+
+#[cfg(feature = "planted-faults")]
+pub(crate) fn hot_is_in_memory() -> bool {
+    static BY_DEFAULT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let turned = || std::env::var("TERRACE_TEST_HOT_IN_MEMORY").is_ok_and(|turned| turned == "1");
+    let by_default = || *BY_DEFAULT.get_or_init(|| HOT_IN_MEMORY ^ turned());
+    KEEPS_HOT_IN_MEMORY.get().unwrap_or_else(by_default)
+}
+
+#[cfg(not(feature = "planted-faults"))]
+pub(crate) fn hot_is_in_memory() -> bool {
+    HOT_IN_MEMORY
 }

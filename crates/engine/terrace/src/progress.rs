@@ -94,7 +94,7 @@ impl<'t> Teller<'t> {
         teller
     }
 
-    /// So much is done. More than there was to do, and less than before, is not told.
+    /// The work has come as far as `done`. More than there was to do, and less than before, is not told.
     #[inline]
     pub fn is_at(&mut self, done: u64) {
         self.done = self.done.max(done.min(self.total));

@@ -9,13 +9,13 @@ use terrace_access::Window;
 use terrace_base::{Error, Result};
 use terrace_wal::Durability;
 
-use crate::api::map::Map;
-use crate::api::ordered::bounds;
-use crate::api::range::past_prefix;
-use crate::api::table::Table;
-use crate::api::tree::Tree;
 use crate::gentle::{Cancel, Pace, Rate};
+use crate::handle::map::Map;
 use crate::kinds::spec::Tiers;
+use crate::structures::ordered::bounds;
+use crate::structures::range::past_prefix;
+use crate::structures::table::Table;
+use crate::structures::tree::Tree;
 
 /// Records that one step removes at most: its batch holds their locks, and others wait for no more.
 const STEP_RECORDS: usize = 1024;
@@ -48,11 +48,9 @@ impl<'p> RemoveOptions<'p> {
 
     /// How durable each step is when the next one begins; as [`crate::Options::durability`] says, if nothing
     /// is said.
-    pub fn durability(self, durability: Durability) -> RemoveOptions<'p> {
-        RemoveOptions {
-            durability: Some(durability),
-            ..self
-        }
+    pub fn durability(mut self, durability: Durability) -> RemoveOptions<'p> {
+        self.durability = Some(durability);
+        self
     }
 
     /// How fast it goes through the bytes of the records.
@@ -61,19 +59,15 @@ impl<'p> RemoveOptions<'p> {
     }
 
     /// What ends it early, with [`Error::Cancelled`]; what was removed by then is removed.
-    pub fn cancel(self, cancel: &Cancel) -> RemoveOptions<'p> {
-        RemoveOptions {
-            cancel: Some(cancel.clone()),
-            ..self
-        }
+    pub fn cancel(mut self, cancel: &Cancel) -> RemoveOptions<'p> {
+        self.cancel = Some(cancel.clone());
+        self
     }
 
     /// Who hears after each step how many records are removed, on the calling thread.
-    pub fn progress(self, progress: impl FnMut(u64) + 'p) -> RemoveOptions<'p> {
-        RemoveOptions {
-            progress: Some(Box::new(progress)),
-            ..self
-        }
+    pub fn progress(mut self, progress: impl FnMut(u64) + 'p) -> RemoveOptions<'p> {
+        self.progress = Some(Box::new(progress));
+        self
     }
 }
 
@@ -85,7 +79,7 @@ fn remove(
     mut options: RemoveOptions<'_>,
 ) -> Result<u64> {
     options.rate.check()?;
-    let core = &map.db.handle.core;
+    let core = map.core();
     let mut pace = Pace::new(options.rate, 0, options.cancel.as_ref());
     let (mut window, mut again) = (Window::default(), Window::default());
     window.set_limit(STEP_RECORDS);
@@ -103,8 +97,7 @@ fn remove(
         }
         {
             let _pass = core.enter(&map.open)?;
-            let scanned = map.open.structure.scan_up(&low, &mut window);
-            scanned.map_err(|e| core.failed(e))?;
+            core.heard(map.open.structure.scan_up(&low, &mut window))?;
         }
         let mut batch = map.db.batch();
         let (mut bytes, mut there) = (0, 0);
@@ -123,8 +116,7 @@ fn remove(
             if map.open.spec.tiers == Tiers::Two {
                 // Who walks over marks of deletions takes them down: now, as the pages below are in memory.
                 let _pass = core.enter(&map.open)?;
-                let scanned = map.open.structure.scan_up(&low, &mut again);
-                scanned.map_err(|e| core.failed(e))?;
+                core.heard(map.open.structure.scan_up(&low, &mut again))?;
             }
             if let Some(progress) = &mut options.progress {
                 progress(removed);

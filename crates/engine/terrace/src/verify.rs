@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use terrace_access::{Flags, Value};
-use terrace_base::sync::MutexGuard;
 use terrace_base::{Error, PageId, Result};
-use terrace_tier::Demoter;
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
@@ -26,9 +24,9 @@ pub struct VerifyReport {
     pub catalog_pages: u64,
     /// Pages that exist.
     pub live_pages: u64,
-    /// Pages that exist and belong to nobody: space that is lost until [`crate::Database::reclaim`] gets it
+    /// Pages that exist and to which nothing points: space that is lost until [`crate::Database::reclaim`] gets it
     /// back, and no damage. A large value that was overwritten while the disk could not be read leaves some.
-    /// Zero where there are problems: then nobody knows.
+    /// Zero where there are problems: then it is not known.
     pub lost_pages: u64,
     /// What is wrong; nothing, one hopes.
     pub problems: Vec<String>,
@@ -133,7 +131,7 @@ impl std::fmt::Display for VerifyReport {
     }
 }
 
-/// What becomes of pages that belong to nobody.
+/// What becomes of pages to which nothing points.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lost {
     Stays,
@@ -198,44 +196,8 @@ impl Problems {
     }
 }
 
-/// Starts the demotion in the background again, also when `progress` has panicked.
-struct Resumes<'c> {
-    core: &'c Core,
-    /// Held, so that nobody else does it before.
-    demoter: MutexGuard<'c, Option<Demoter>>,
-    done: bool,
-}
-
-impl<'c> Resumes<'c> {
-    /// Stops it.
-    fn later(core: &'c Core) -> Resumes<'c> {
-        let mut demoter = core.demoter.lock();
-        demoter.take();
-        Resumes {
-            core,
-            demoter,
-            done: core.options.foreground,
-        }
-    }
-
-    fn now(&mut self) -> Result<()> {
-        if !std::mem::replace(&mut self.done, true) {
-            // If no thread can be had now, writers make room themselves until the next time.
-            *self.demoter = Some(self.core.tiers.start_demoter()?);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Resumes<'_> {
-    fn drop(&mut self) {
-        // There is nobody to tell.
-        let _ = self.now();
-    }
-}
-
 impl Core {
-    /// Checks everything while nobody else does anything.
+    /// Checks everything while no other thread does anything.
     pub fn verify(
         &self,
         progress: &mut dyn FnMut(Progress),
@@ -244,7 +206,7 @@ impl Core {
         self.verify_and(Lost::Stays, progress, cancel)
     }
 
-    /// The same, and frees the pages that belong to nobody; how many they were.
+    /// The same, and frees the pages to which nothing points; how many they were.
     pub fn reclaim(&self) -> Result<u64> {
         let before = self.verify_and(Lost::IsFreed, &mut |_| (), &Cancel::new())?;
         let lost = before.lost_pages;
@@ -262,14 +224,13 @@ impl Core {
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<VerifyReport> {
-        // While others go on: once they are kept out, nobody waits for a whole one.
-        self.checkpoints.wait_for_running();
-        let _nobody_calls = self.passes.pause()?;
-        let _no_checkpoint = self.checkpoints.hold();
-        let _no_drop = self.drops.hold();
-        let mut resumes = Resumes::later(self);
+        // In this order: others go on while one is waited for, and a checkpoint may end with a pause.
+        let _no_checkpoint = self.checkpoints().hold();
+        let _nobody_calls = self.passes().pause()?;
+        let _no_drop = self.drops().hold();
+        let mut demotion = self.demotion().pause();
         let report = self.verify_alone(lost, progress, cancel);
-        resumes.now()?;
+        demotion.resume()?;
         report
     }
 
@@ -279,7 +240,7 @@ impl Core {
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<VerifyReport> {
-        let live_pages = self.store.live_pages();
+        let live_pages = self.store().pages_in_use();
         let mut owned = Owned {
             bits: Vec::new(),
             count: 0,
@@ -291,15 +252,15 @@ impl Core {
             owned.claim("the catalog", page);
             Ok(())
         };
-        if let Err(e) = self.registry.catalog().verify(&mut page) {
+        if let Err(e) = self.registry().catalog().verify(&mut page) {
             owned.problem(format!("the catalog: {e}"));
         }
         let catalog_pages = owned.count;
         let mut structures = Vec::new();
-        for open in self.registry.all() {
+        for open in self.registry().all() {
             let mut verified = self.verify_structure(&open, &mut owned);
             let index = open.index.as_ref();
-            let table = index.and_then(|index| self.registry.numbered(index.table));
+            let table = index.and_then(|index| self.registry().numbered(index.table));
             verified.index_of = table.map(|table| table.name());
             structures.push(verified);
             go_on(cancel)?;
@@ -308,7 +269,7 @@ impl Core {
         if owned.count < live_pages && owned.problems.0.is_empty() {
             lost_pages = live_pages - owned.count;
             if lost == Lost::IsFreed {
-                self.free_lost(&owned.bits).map_err(|e| self.failed(e))?;
+                self.heard(self.free_lost(&owned.bits))?;
             }
         } else if owned.count != live_pages {
             let (owned_pages, what) = (owned.count, live_pages.abs_diff(owned.count));
@@ -330,7 +291,7 @@ impl Core {
         // Reading rows may move them between the tiers, so this comes after counting pages.
         self.check_tables(&mut structures, &mut problems, progress, cancel);
         go_on(cancel)?;
-        if let Err(e) = self.store.check_poison() {
+        if let Err(e) = self.store().check_poison() {
             problems.add(e.to_string());
         }
         Ok(VerifyReport {
@@ -342,15 +303,15 @@ impl Core {
         })
     }
 
-    /// Frees every page that is not among these. Nobody else is at work.
+    /// Frees every page that is not among these. No other thread is at work.
     fn free_lost(&self, owned: &[u64]) -> Result<()> {
         let is_owned = |number: u64| {
             let word = owned.get((number / 64) as usize);
             word.is_some_and(|word| word & 1 << (number % 64) != 0)
         };
-        (0..self.store.page_numbers())
+        (0..self.store().page_numbers())
             .filter(|number| !is_owned(*number))
-            .try_for_each(|number| self.store.free_unowned(PageId(number)))
+            .try_for_each(|number| self.store().free_unowned(PageId(number)))
     }
 }
 
@@ -363,7 +324,7 @@ impl Core {
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) {
-        let all = self.registry.all();
+        let all = self.registry().all();
         let with_indexes = |open: &&Arc<Open>| {
             let table = open.table.as_ref().filter(|_| !open.is_dropped());
             table.is_some_and(|table| !table.snapshot().is_empty())
@@ -419,11 +380,14 @@ impl Core {
             owned.claim(&name, page);
             go_on(cancel)
         };
-        // What is told of one that was cancelled nobody hears.
+        // No caller hears what is told of one that was cancelled.
         let result = match dropping && !planted(Fault::DroppedAsWhole) {
             true => {
+                open.structure.each_memory_page(&mut |pid| {
+                    let _ = page(pid);
+                });
                 let roots = open.structure.roots();
-                structures::verify_pages(&self.store, open.spec, roots, &mut page)
+                structures::verify_pages(self.store(), open.spec, roots, &mut page)
             }
             false => open.structure.verify(&mut each, &mut page),
         };
@@ -459,7 +423,7 @@ mod tests {
         for work in [Work::Pages, Work::Rows] {
             let cancel = Cancel::new();
             let mut last = None;
-            let told = db.handle.core.verify(
+            let told = db.core().verify(
                 &mut |progress| {
                     if progress.work == work && progress.done > 0 {
                         cancel.cancel();

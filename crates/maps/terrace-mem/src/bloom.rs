@@ -93,7 +93,7 @@ impl<F: Family> Filter<F> {
             .is_none_or(|whole| whole.may_have(key, hash))
     }
 
-    /// Bytes that it takes more soon, for a tree with so many keys: those of a new generation.
+    /// Bytes that it takes more soon, for a tree with this many keys: those of a new generation.
     #[cfg(feature = "place")]
     pub fn soon(&self, len: usize) -> usize {
         let full = |whole: &Whole<F>| {

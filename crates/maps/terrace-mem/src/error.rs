@@ -1,7 +1,7 @@
 //! What can go wrong: the errors of the fallible methods.
 
 use crate::key::MAX_KEY_LEN;
-use crate::stage::Stage;
+use crate::plan::Stage;
 use core::fmt;
 
 /// The encoded key is longer than [`MAX_KEY_LEN`]; the map is unchanged.

@@ -1,10 +1,8 @@
 //! The two forms keys are stored in: which containers each has, and how its keys are told apart.
 
 use crate::dynamic::{ByteKeys, CAP, FANOUT, IntKeys};
-#[cfg(feature = "pairs")]
-use crate::dynamic::{Classes, Inline};
 use crate::family::{ByteFamily, Family, IntFamily};
-use crate::lows::{ByteLows, IntLows};
+use crate::fences::{ByteFences, IntFences};
 use crate::prefix::common_prefix;
 use crate::shortcuts::{ByteShortcuts, NoShortcuts};
 use crate::stage::{ByteRun, ByteStage, FixedBytes, IntStage};
@@ -19,11 +17,11 @@ impl Family for IntFamily {
     type InnerKeys = IntKeys<FANOUT>;
     type Run = Vec<u64>;
     type Fixed = Box<[u64]>;
-    type Lows = IntLows;
+    type Fences = IntFences;
     type Stage = IntStage;
     type Shortcuts = NoShortcuts;
     #[cfg(feature = "pairs")]
-    type Whole = Inline;
+    type Whole = crate::dynamic::pairs::Inline;
 
     #[inline]
     fn as_bytes<'k: 'r, 'r>(key: u64, room: &'r mut [u8; 8]) -> &'r [u8] {
@@ -113,11 +111,11 @@ impl Family for ByteFamily {
     type InnerKeys = ByteKeys<FANOUT>;
     type Run = ByteRun;
     type Fixed = FixedBytes;
-    type Lows = ByteLows;
+    type Fences = ByteFences;
     type Stage = ByteStage;
     type Shortcuts = ByteShortcuts;
     #[cfg(feature = "pairs")]
-    type Whole = Classes;
+    type Whole = crate::dynamic::pairs::Classes;
 
     #[inline]
     fn as_bytes<'k: 'r, 'r>(key: &'k [u8], _: &'r mut [u8; 8]) -> &'r [u8] {

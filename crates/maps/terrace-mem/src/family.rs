@@ -5,10 +5,8 @@
 //! them lies in files above this one, and which of those a form has is said in `families.rs`, above all of them.
 
 use crate::home::Home;
+use crate::plan::{Plan, Stage, Training};
 use crate::search::partition_point;
-#[cfg(feature = "pairs")]
-use crate::stage::PlainKeys;
-use crate::stage::{Plan, Stage, Training};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt::Debug;
@@ -41,7 +39,7 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     type Fixed: FixedKeys<Self>;
     /// The lower bounds of the segments.
     #[doc(hidden)]
-    type Lows: Lows<Self>;
+    type Fences: Fences<Self>;
     /// The static stages for keys of this form.
     #[doc(hidden)]
     type Stage: StaticStage<Self>;
@@ -65,7 +63,7 @@ pub trait Family: sealed::Sealed + Sized + Send + Sync + 'static {
     #[cfg(feature = "place")]
     #[doc(hidden)]
     const KEY_WORDS: usize;
-    /// Writes the key into so many words, as no other key is written; false where it is too long.
+    /// Writes the key into this many words, as no other key is written; false where it is too long.
     #[cfg(feature = "place")]
     #[doc(hidden)]
     fn pack(key: Self::Ref<'_>, into: &mut [u64]) -> bool;
@@ -133,13 +131,13 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
     fn push(&mut self, key: F::Ref<'_>);
     /// Appends the keys `from..to` of another run.
     fn append(&mut self, other: &Self, from: usize, to: usize);
-    /// Puts a key in at `i`, with room for so many more keys and bytes where there is none. O(bytes).
+    /// Puts a key in at `i`, with room for this many more keys and bytes where there is none. O(bytes).
     fn insert_at(&mut self, i: usize, key: F::Ref<'_>, room: (usize, usize));
     /// Takes key `i` out. O(bytes).
     fn remove_at(&mut self, i: usize);
     /// Leaves the first `n` keys.
     fn truncate(&mut self, n: usize);
-    /// Makes room for more keys of so many bytes in total.
+    /// Makes room for more keys of this many bytes in total.
     fn reserve(&mut self, keys: usize, bytes: usize);
     /// Bytes of the keys `from..to`.
     fn key_bytes(&self, from: usize, to: usize) -> usize;
@@ -153,7 +151,7 @@ pub trait KeyRun<F: Family>: Default + Send + Sync {
     fn read(raw: &[u8]) -> Self;
     /// The keys as bytes in the same order.
     #[cfg(feature = "pairs")]
-    fn plain(&self) -> PlainKeys<'_>;
+    fn plain(&self) -> crate::plain::PlainKeys<'_>;
 
     /// The first index of `from..to` whose key is not less than `key`. O(log distance).
     fn gallop(&self, from: usize, to: usize, key: F::Ref<'_>) -> usize {
@@ -181,6 +179,12 @@ pub trait FixedKeys<F: Family>: Send + Sync {
     fn whole(run: F::Run) -> Self;
     /// Appends the keys `from..to` to a run.
     fn append_to(&self, from: usize, to: usize, run: &mut F::Run);
+    /// Appends all keys to a run.
+    fn decode(&self, run: &mut F::Run) {
+        self.append_to(0, self.len(), run);
+    }
+    /// Asks for the line in the middle, where that is known without others.
+    fn prefetch_middle(&self) {}
     /// Bytes of all keys.
     fn key_bytes(&self) -> usize;
     /// How many keys there are.
@@ -232,7 +236,7 @@ pub trait NodeKeys<F: Family>: Default + Send + Sync {
 }
 
 /// The lower bounds of the segments.
-pub trait Lows<F: Family>: Default + Send + Sync {
+pub trait Fences<F: Family>: Default + Send + Sync {
     /// The last segment whose bound is at most `key`.
     fn find(&self, key: F::Ref<'_>) -> usize;
     /// The bound of segment `i`; none behind the last.
@@ -264,7 +268,7 @@ pub trait Shortcuts<F: Family>: Default + Send + Sync {
     fn leave(&self, hash: u64);
     /// `key` was found by the long way. O(1).
     fn note(&self, key: F::Ref<'_>, hash: u64, spot: Spot);
-    /// A step towards so many slots. O(1).
+    /// A step towards this many slots. O(1).
     fn fit(&mut self, slots: usize);
     /// Bytes on the heap.
     fn bytes(&self) -> usize;
@@ -361,11 +365,13 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
     }
 
     /// Asks for the cache lines that finding `key` starts with.
-    fn prefetch(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64);
+    fn prefetch(&self, _key: F::Ref<'_>, _hash: impl FnOnce() -> u64) {}
 
     /// Goes as far towards `key` as the lines asked for so far allow, asks for the next ones,
     /// and returns a rank near it where it sees one.
-    fn approach(&self, key: F::Ref<'_>, hash: impl FnOnce() -> u64) -> Option<usize>;
+    fn approach(&self, _key: F::Ref<'_>, _hash: impl FnOnce() -> u64) -> Option<usize> {
+        None
+    }
 
     /// [`StaticStage::prefetch`] for a search of the place of `key`, which may not be there.
     fn prefetch_place(&self, key: F::Ref<'_>) {
@@ -402,7 +408,7 @@ pub trait StaticStage<F: Family>: Sized + Send + Sync {
         None
     }
 
-    /// About so many bytes of what is stored, to find symbols in for the stages to come; none of stages
+    /// About this many bytes of what is stored, to find symbols in for the stages to come; none of stages
     /// that have no use for them.
     fn sample(&self, _bytes: usize) -> Option<Training> {
         None

@@ -16,18 +16,18 @@ mod error;
 mod families;
 mod family;
 mod faults;
+mod fences;
 mod home;
 mod key;
-mod lows;
 mod map;
 mod multi;
 mod options;
 mod pair;
 #[cfg(feature = "place")]
 pub mod place;
-#[cfg(all(feature = "concurrent", not(feature = "place")))]
-#[path = "no_place/mod.rs"]
-mod place;
+#[cfg(feature = "pairs")]
+mod plain;
+mod plan;
 mod prefix;
 mod search;
 mod segment;
@@ -57,6 +57,6 @@ pub use map::{
 pub use multi::{HybridMultiMap, Lists};
 pub use options::{Merging, Options, Trigger, Updates, What};
 pub use pair::Pair;
+pub use plan::Stage;
 pub use set::{Combined, HybridSet};
-pub use stage::Stage;
 pub use usage::MemoryUsage;

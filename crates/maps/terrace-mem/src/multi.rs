@@ -41,7 +41,7 @@ pub struct HybridMultiMap<K: IndexKey, V> {
     key: PhantomData<fn() -> K>,
 }
 
-/// Of so many lists of a segment one may lie apart before all are packed again.
+/// Of this many lists of a segment one may lie apart before all are packed again.
 const APART: usize = 8;
 
 impl<K: IndexKey, V> HybridMultiMap<K, V> {

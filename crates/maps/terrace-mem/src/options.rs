@@ -1,11 +1,13 @@
-//! How a map behaves: static stage, when and what to merge, what an update does.
+//! How a map behaves: static stage, when and what to merge, what an update does, in which memories it lies.
 
 use crate::error::OptionsError;
 use crate::family::{Family, IntFamily};
 use crate::pair::Pair;
+#[cfg(feature = "place")]
+use crate::place::{Memories, Placement, PlacementError};
 #[cfg(feature = "compressed")]
-use crate::stage::NodeCache;
-use crate::stage::{Plan, Stage};
+use crate::plan::NodeCache;
+use crate::plan::{Plan, Stage};
 #[cfg(feature = "compressed")]
 use alloc::sync::Arc;
 use core::any::TypeId;
@@ -95,7 +97,7 @@ pub struct Options {
     pub cache_nodes: usize,
     /// In which memories the map lies; [`Options::placement`] sets it.
     #[cfg(feature = "place")]
-    pub memories: crate::place::Memories,
+    pub memories: Memories,
 }
 
 impl Default for Options {
@@ -115,7 +117,7 @@ impl Default for Options {
             #[cfg(feature = "compressed")]
             cache_nodes: 1024,
             #[cfg(feature = "place")]
-            memories: crate::place::Memories::default(),
+            memories: Memories::default(),
         }
     }
 }
@@ -152,6 +154,19 @@ impl Options {
             },
             ..usual
         }
+    }
+
+    /// Has a map lie in these memories, within this many fast bytes: a
+    /// [`ConcurrentHybridMap`](crate::ConcurrentHybridMap), or one of those for one thread. With one
+    /// kind of memory it is as without. The policy of the placement is for trees; here bytes go to
+    /// where they save most waiting.
+    ///
+    /// # Errors
+    /// A memory cannot be had: the error says why, and what to do.
+    #[cfg(feature = "place")]
+    pub fn placement(mut self, placement: Placement) -> Result<Self, PlacementError> {
+        self.memories = Memories::open(&placement)?;
+        Ok(self)
     }
 
     /// Fails where a field is set that the concurrent map has no use for.

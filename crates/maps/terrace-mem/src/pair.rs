@@ -1,6 +1,6 @@
 //! Which dynamic structure takes the writes of a map, and which compact form it becomes.
 
-use crate::stage::Stage;
+use crate::plan::Stage;
 
 /// A pair of structures (section 4 of the paper): the dynamic one that takes all writes, and the
 /// compact static one that its entries move to, where [`Options::stage`](crate::Options::stage) is

@@ -4,12 +4,13 @@
 //! least bound `i` and less than bound `i + 1`; the first bound is the least key of all.
 
 use crate::family::Family;
-use crate::family::{Lows, Shortcuts, Spot};
+use crate::family::{Fences, Shortcuts, Spot};
 use crate::faults::{Fault, planted};
 #[cfg(feature = "place")]
 use crate::place::one::{One, Row};
+use crate::plan::Plan;
 use crate::slots::{Packed, Slots, Vals};
-use crate::stage::{KeyRun, Plan};
+use crate::stage::KeyRun;
 use crate::two_stage::{self, Bounds, StaticStage};
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -70,10 +71,11 @@ impl<F: Family, S: Vals> Segment<F, S> {
 
 /// All segments of a map.
 pub struct SegmentList<F: Family, S: Vals> {
-    lows: F::Lows,
+    fences: F::Fences,
     shortcuts: F::Shortcuts,
     segs: Vec<Segment<F, S>>,
-    /// What `segs` moves to when it is full: empty, and of so many elements the memory has been written to.
+    /// What `segs` moves to when it is full: empty, and of this many elements the memory has been written
+    /// to.
     next: Vec<Segment<F, S>>,
     readied: usize,
     live: usize,
@@ -88,7 +90,7 @@ pub struct SegmentList<F: Family, S: Vals> {
 impl<F: Family, S: Vals> Default for SegmentList<F, S> {
     fn default() -> Self {
         SegmentList {
-            lows: F::Lows::default(),
+            fences: F::Fences::default(),
             shortcuts: F::Shortcuts::default(),
             segs: Vec::new(),
             next: Vec::new(),
@@ -117,8 +119,8 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         to: Option<F::Ref<'_>>,
     ) -> &mut [Segment<F, S>] {
         let n = self.segs.len();
-        let a = from.map_or(0, |from| self.lows.find(from));
-        let b = to.map_or(n, |to| self.lows.find(to) + 1).min(n);
+        let a = from.map_or(0, |from| self.fences.find(from));
+        let b = to.map_or(n, |to| self.fences.find(to) + 1).min(n);
         if let (Some(from), Some(to)) = (from, to)
             && F::cmp(from, to).is_ge()
         {
@@ -158,7 +160,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         let seats = self.one.as_ref().map_or(0, |one| one.directory_bytes());
         #[cfg(not(feature = "place"))]
         let seats = 0;
-        self.lows.heap() + headers * size_of::<Segment<F, S>>() + seats
+        self.fences.heap() + headers * size_of::<Segment<F, S>>() + seats
     }
 
     /// For how many segments there is room, and whether that for more has been made ready.
@@ -188,12 +190,12 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     /// The segment whose range `key` is in; 0 where there is none.
     #[inline]
     pub fn locate(&self, key: F::Ref<'_>) -> usize {
-        self.lows.find(key)
+        self.fences.find(key)
     }
 
     /// The least key that may be in segment `i`; none behind the last.
     pub fn low(&self, i: usize) -> Option<F::Ref<'_>> {
-        self.lows.get(i)
+        self.fences.get(i)
     }
 
     /// The live value of `key`, whose hash this is, where a shortcut leads to it. O(1).
@@ -214,7 +216,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
     /// O(log n).
     #[inline]
     pub fn get(&self, key: F::Ref<'_>, hash: impl Fn() -> u64) -> Option<S::Ref<'_>> {
-        let segment = self.lows.find(key);
+        let segment = self.fences.find(key);
         let seg = self.segs.get(segment)?;
         crate::simd::prefetch_whole(seg);
         #[cfg(feature = "place")]
@@ -230,7 +232,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         Some(val)
     }
 
-    /// A step towards one shortcut for so many entries. O(1).
+    /// A step towards one shortcut for this many entries. O(1).
     pub fn fit_shortcuts(&mut self, entries: usize) {
         self.shortcuts.fit(self.live / entries);
     }
@@ -242,7 +244,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
 
     /// The segment and the rank of `key`, which may be dead. O(log n).
     pub fn find(&self, key: F::Ref<'_>) -> Option<(usize, usize)> {
-        let i = self.lows.find(key);
+        let i = self.fences.find(key);
         let rank = self.segs.get(i)?.keys.find(key, || F::hash(key), |_| {})?;
         Some((i, rank))
     }
@@ -362,7 +364,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
                 continue;
             }
             let low = two_stage::low_between::<F>(&self.segs[i + p - 1].keys, &keys);
-            self.lows.insert(i + p, F::load(&low));
+            self.fences.insert(i + p, F::load(&low));
             self.join(i + p, Segment { keys, vals }, Some(i));
         }
         if pieces == 0 {
@@ -387,7 +389,7 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
         }
         // The first bound stays the least key of all.
         let keep_first = usize::from(which.start == 0 && !self.segs.is_empty());
-        self.lows
+        self.fences
             .remove(which.start + keep_first..which.end + keep_first);
         out
     }
@@ -427,10 +429,10 @@ impl<F: Family, S: Vals> SegmentList<F, S> {
                 let mut first = F::Buf::default();
                 self.segs[0].keys.first_key(&mut first);
                 F::shorten(run.get(n - 1), &mut first);
-                self.lows.remove(0..1);
-                self.lows.insert(0, F::load(&first));
+                self.fences.remove(0..1);
+                self.fences.insert(0, F::load(&first));
             }
-            self.lows.insert(i + p, F::load(&low));
+            self.fences.insert(i + p, F::load(&low));
             self.join(
                 i + p,
                 Segment::<F, S>::build(run, from, to, part, plan),
@@ -467,7 +469,7 @@ impl<F: Family, S> Row<F, S> for Vec<Segment<F, S>> {
 
 #[cfg(feature = "place")]
 impl<F: Family, S: Vals> SegmentList<F, S> {
-    /// A bounded piece of placing, where so many bytes are always fast; whether there is more to do.
+    /// A bounded piece of placing, where this many bytes are always fast; whether there is more to do.
     pub fn place_step(&mut self, steps: usize, always: usize) -> bool {
         let Some(one) = &mut self.one else {
             return false;

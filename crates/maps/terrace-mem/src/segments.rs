@@ -3,9 +3,10 @@
 use crate::family::Family;
 #[cfg(feature = "place")]
 use crate::place::one::One;
+use crate::plan::{Plan, Training};
 use crate::segment::{Segment, SegmentList};
 use crate::slots::{Packed, Slots, Vals};
-use crate::stage::{KeyRun, Plan, Training};
+use crate::stage::KeyRun;
 use crate::two_stage::StaticStage;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -14,7 +15,7 @@ use core::mem;
 /// Bytes of keys that symbols are looked for in: a step takes a tenth of a millisecond.
 const SAMPLE: usize = 8 << 10;
 
-/// Symbols are looked for where there are so many entries.
+/// Symbols are looked for where there are this many entries.
 const ENOUGH: usize = 512;
 
 /// What there is of a static stage.
@@ -180,6 +181,15 @@ impl<F: Family, S: Vals> Segments<F, S> {
     pub fn cache_bytes(&self) -> usize {
         let plan = self.0.as_ref().map(|parts| &parts.plan);
         plan.map_or(0, |plan| plan.cache_bytes(KeyRun::<F>::heap))
+    }
+
+    /// Bytes of copies of hot entries.
+    pub fn copy_bytes(&self) -> usize {
+        #[cfg(feature = "place")]
+        let copies = self.one().map_or(0, |one| one.copy_bytes() as usize);
+        #[cfg(not(feature = "place"))]
+        let copies = 0;
+        copies
     }
 
     /// For how many segments there is room, and whether that for more has been made ready.

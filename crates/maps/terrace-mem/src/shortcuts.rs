@@ -131,14 +131,14 @@ impl Slot {
         false
     }
 
-    /// Sets the misses, if nobody else does or writes the slot.
+    /// Sets the misses, if no other thread does or writes the slot.
     #[inline]
     fn count(&self, from: u64, to: u64) {
         let word = &self.key[WORDS - 1];
         let _ = word.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Writes it, if nobody else does.
+    /// Writes it, if no other thread does.
     fn write(&self, key: &[u8], place: u64, rank: u64) {
         let before = self.head.load(Ordering::Relaxed);
         let taken = before & WRITING == 0

@@ -27,7 +27,7 @@ const LEAST: usize = 1 << 20;
 const ALIGN: usize = 64;
 /// The smallest piece, with its head.
 const SMALLEST: usize = 128;
-/// Pieces up to so many bytes share an extent with others of their size.
+/// Pieces up to this many bytes share an extent with others of their size.
 const SHARED: usize = 64 << 10;
 
 /// Before the bytes of a block.
@@ -39,7 +39,7 @@ struct Head {
     piece: u32,
 }
 
-/// So many bytes of one size each, which get and lose their memory together.
+/// Pieces of one size, which get and lose their memory together.
 #[derive(Debug)]
 struct Extent {
     offset: usize,
@@ -102,7 +102,8 @@ impl fmt::Debug for Store {
     }
 }
 
-/// The length of the pieces that have room for so many bytes: multiples of an eighth of an octave.
+/// The length of the pieces that have room for this many bytes: multiples of an eighth of an
+/// octave.
 fn piece_size(bytes: usize) -> usize {
     let least = bytes.max(SMALLEST);
     let step = (1 << (least - 1).ilog2() >> 3).max(ALIGN);
@@ -189,7 +190,7 @@ impl Store {
 }
 
 impl Bytes {
-    /// Takes a piece of at least so many bytes: where it begins, its extent and its number there.
+    /// Takes a piece of at least this many bytes: where it begins, its extent and its number there.
     fn take(&self, bytes: usize) -> Result<(*mut u8, u32, u32), PlacementError> {
         let size = piece_size(bytes);
         let extents = &mut *sync_std(&self.extents);
@@ -351,7 +352,7 @@ impl<T> Deref for Block<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many values begin there, and are this block's.
+        // SAFETY: this many values begin there, and are this block's.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len & !IN_STORE) }
     }
 }
@@ -374,7 +375,7 @@ impl<T> Drop for Block<T> {
             }
         }
         let _bytes = Bytes(self.first, self.len);
-        // SAFETY: the values are this block's, and nobody uses them again.
+        // SAFETY: the values are this block's, and no code uses them again.
         unsafe { std::ptr::drop_in_place::<[T]>(&mut **self) };
     }
 }

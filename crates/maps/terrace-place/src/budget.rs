@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// How much of the fast memory may be used.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// This share of all bytes that the structure has, as it grows; 0 to 1.
     Share(f64),
@@ -105,7 +105,7 @@ impl Budget {
         self.fixed.store(bytes, Relaxed);
     }
 
-    /// Takes so many fast bytes if they are below `bound`, else none.
+    /// Takes this many fast bytes if they are below `bound`, else none.
     pub fn try_take(&self, bytes: u64, bound: u64) -> bool {
         let counted = if planted(Fault::BudgetInNodes) {
             bytes.min(64)

@@ -36,7 +36,6 @@ mod model;
 mod placed;
 mod placement;
 mod policy;
-pub mod rival;
 mod stats;
 mod sync;
 mod tree;

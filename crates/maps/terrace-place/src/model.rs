@@ -10,7 +10,7 @@ pub trait Model: Send + Sync + 'static {
         let _ = (id, at);
     }
 
-    /// A node of so many bytes is made.
+    /// A node of this many bytes is made.
     fn born(&self, id: NodeId, bytes: usize) {
         let _ = (id, bytes);
     }

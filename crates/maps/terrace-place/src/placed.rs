@@ -79,7 +79,7 @@ pub struct Seen {
 /// What came of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// So many nodes were moved.
+    /// This many nodes were moved.
     Moved(u32),
     /// The node is in that memory already.
     There,

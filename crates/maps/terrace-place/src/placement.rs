@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Slots of the smallest class in each memory, unless told otherwise: addresses, not bytes.
 const SLOTS: u64 = 1 << 25;
-/// Bytes of fast memory if nobody says, and the machine does not.
+/// Bytes of fast memory if neither the caller nor the machine says.
 const FAST_BYTES: u64 = 1 << 30;
 
 /// Which memories a map uses.
@@ -93,7 +93,7 @@ impl Placement {
         placement
     }
 
-    /// So many bytes may be fast, with the directory, the heat of nodes, and what keys own.
+    /// This many bytes may be fast, with the directory, the heat of nodes, and what keys own.
     pub fn fast_bytes(mut self, bytes: u64) -> Placement {
         self.limit = Some(Limit::Bytes(bytes));
         self
@@ -111,9 +111,9 @@ impl Placement {
         self
     }
 
-    /// Room for so many leaves in each memory, and an eighth of that of inner nodes: addresses,
+    /// Room for this many leaves in each memory, and an eighth of that of inner nodes: addresses,
     /// not bytes. A memory has [`MAX_SLOTS`](crate::MAX_SLOTS) of a kind at most, and fewer where
-    /// the system has no addresses for so many.
+    /// the system has no addresses for that many.
     pub fn slots(mut self, slots: u64) -> Placement {
         self.slots = slots;
         self

@@ -46,6 +46,7 @@ mod options;
 pub mod pm;
 mod recover;
 mod stats;
+mod superblock;
 mod threads;
 mod tree;
 mod verify;

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::sync::RwLock;
 use terrace_base::{Durability, Error, Result};
 
-use crate::arena::{SUPERBLOCK_BYTES, Superblock};
 use crate::key::{Key, Own, Value, ValueOut, code_name, is_bytes};
 use crate::log::GROUP;
 use crate::options::Options;
 use crate::pm::{Domain, Pm, boot_id, open_device};
 use crate::recover::{self, Opening, Recovered};
 use crate::stats::Stats;
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::tree::{Change, Cursor, Group, Settings, Tree, Wanted};
 use crate::verify::Report;
 
@@ -211,7 +211,7 @@ impl<K: Key + ?Sized, V: Value + ?Sized> PmMap<K, V> {
     }
 
     /// Gives a key the value that the function makes of the old one, or takes it out where it makes none.
-    /// Nobody changes the key in between. The function must not use the map.
+    /// No other thread changes the key in between. The function must not use the map.
     pub fn update<N: Borrow<V>>(
         &self,
         key: impl Borrow<K>,

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use terrace_base::{Durability, Error, Result};
 
-use crate::arena::{MOST_BYTES, Shape};
 use crate::last::Buffers;
+use crate::superblock::{MOST_BYTES, Shape};
 
 /// How to open a map. One number rules its memory.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use terrace_base::{Error, Result};
 /// Fewer records, or leaves, than this are one thread's work.
 pub const PARALLEL: usize = 10_000;
 
-/// Does it on so many threads; what each of them has made.
+/// Does it on this many threads; what each of them has made.
 pub fn on_threads<T: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<T> + Sync,

@@ -81,7 +81,7 @@ pub(crate) fn planted(_: Fault) -> bool {
     false
 }
 
-/// Nobody asks.
+/// Does nothing: faults are not planted.
 #[cfg(not(feature = "planted-faults"))]
 #[inline(always)]
 pub(crate) fn let_go() {}

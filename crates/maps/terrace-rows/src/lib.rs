@@ -54,6 +54,7 @@
 mod error;
 mod faults;
 mod row;
+mod span;
 mod spill;
 mod stats;
 mod store;
@@ -64,8 +65,8 @@ pub use error::Error;
 #[cfg(feature = "planted-faults")]
 pub use faults::{Fault, between_runs, plant};
 pub use row::{KeyBytes, Row};
+pub use span::Span;
 pub use stats::{Stats, TableStats};
 pub use store::{Options, Store, TableBuilder};
 pub use table::handle::{Handle, IndexKind, Table};
-pub use table::key_map::Span;
 pub use txn::Transaction;

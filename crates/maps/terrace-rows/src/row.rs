@@ -1,5 +1,7 @@
 //! What a row is, and how keys become bytes.
 
+use std::sync::Arc;
+
 use terrace_mem::{ByteFamily, Family, IndexKey, IntFamily};
 
 /// A type whose values are rows of a table.
@@ -46,3 +48,6 @@ pub(crate) fn with_bytes<K: IndexKey<Family: KeyBytes>, R>(
 ) -> R {
     key.encode(|encoded| K::Family::bytes(encoded, f))
 }
+
+/// Appends the key of a row to a buffer; false for a row that cannot be read.
+pub type Extract = Arc<dyn Fn(&[u8], &mut Vec<u8>) -> bool + Send + Sync>;

@@ -10,13 +10,14 @@ use terrace_mem::IndexKey;
 
 use crate::error::Error;
 use crate::faults::{Fault, let_go, planted};
-use crate::row::{KeyBytes, Row, with_bytes};
+use crate::row::{Extract, KeyBytes, Row, with_bytes};
+use crate::span::Span;
 use crate::spill::cold::{Cold, Trees};
 use crate::spill::fetched::{Fetched, Want};
 use crate::stats::{Stats, TableStats};
 use crate::table::handle::{Handle, IndexKind, Table};
-use crate::table::index::{Extract, Index};
-use crate::table::key_map::{KeyMap, Span};
+use crate::table::index::Index;
+use crate::table::key_map::KeyMap;
 use crate::table::raw::RawTable;
 use crate::txn::Transaction;
 use crate::txn::hand;
@@ -103,7 +104,7 @@ struct Below {
     _mark: std::fs::File,
 }
 
-/// Of the memory so much is the database's, at least this much.
+/// One part in this many of the memory is the database's, but at least `DATABASE_LEAST` bytes.
 const DATABASE_SHARE: u64 = 16;
 const DATABASE_LEAST: u64 = 8 << 20;
 /// Runs of a closure after which its partitions are held, also while what it asks for is read: so nothing changes any
@@ -546,7 +547,7 @@ impl<R> TableBuilder<R> {
         }
     }
 
-    /// Ranges that are read lie within keys that begin with the same so many bytes: then memory knows which of them
+    /// Ranges that are read lie within keys that begin with the same `prefix` bytes: then memory knows which of them
     /// have anything on the disk.
     pub fn ranges_within(self, prefix: usize) -> Self {
         TableBuilder { prefix, ..self }

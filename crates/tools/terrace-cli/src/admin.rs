@@ -19,8 +19,8 @@ pub fn stat(args: &StatArgs) -> Result<ExitCode> {
         (Reached::Other(db), true) => db.stats_json()?.to_string(),
         (Reached::Other(db), false) => db.stats_text()?,
     };
-    // Printed first: a right answer is one also if the closing fails. And closed whether or not anybody
-    // reads it: how a command ends does not depend on that.
+    // Printed first: a right answer is one also if the closing fails. And closed whether or not a
+    // process reads it: how a command ends does not depend on that.
     let printed = print(&format!("{}\n", text.trim_end()));
     if let Reached::Own(db) = db {
         db.close()?;

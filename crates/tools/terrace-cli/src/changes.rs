@@ -27,7 +27,7 @@ pub fn run(args: &ChangesArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Of a database that nobody else has open, so that nothing new can come.
+/// Of a database that no other process has open, so that nothing new can come.
 fn own(db: Db, args: &ChangesArgs) -> Result<()> {
     let mut options = ChangesOptions::new().until_now();
     if let Some(place) = args.from {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use terrace::{FileDisk, ReadsTogether};
 
 use crate::args::DatabaseDoctorArgs;
 use crate::output::print_found;
@@ -66,6 +67,7 @@ pub fn run(args: &DatabaseDoctorArgs) -> Result<ExitCode> {
     findings.push(memory(args.memory.0));
     findings.extend(swap());
     findings.push(files());
+    findings.push(reads_together());
     findings.push(huge_pages());
     findings.push(clock(&args.db));
     let bads = findings.iter().any(|f| f.weight == Weight::Bad);
@@ -282,6 +284,17 @@ fn files() -> Finding {
         ),
         Some(limit) => good("open files", format!("{limit} at most")),
         None => good("open files", "any number".into()),
+    }
+}
+
+fn reads_together() -> Finding {
+    let what = "reads together";
+    match FileDisk::reads_together() {
+        ReadsTogether::Ring => good(what, "by io_uring: one thread has many under way".into()),
+        ReadsTogether::Threads => note(
+            what,
+            "by threads, which take twice the processor: io_uring is forbidden here, or the kernel has none (allow io_uring_setup and io_uring_enter in the container's seccomp profile, and set kernel.io_uring_disabled to 0)".into(),
+        ),
     }
 }
 

@@ -86,6 +86,8 @@ pub struct TreeSettings {
     pub compression: Option<Compression>,
     /// Whether promoted records stay in the cold tier; the default, if nothing is said.
     pub inclusive: Option<bool>,
+    /// Whether its hot tier lies in memory alone; what it is, or the default, if nothing is said.
+    pub in_memory: Option<bool>,
     /// Whether its records may expire, if it is created.
     pub expiring: bool,
     /// The indexes of a table.
@@ -107,11 +109,22 @@ impl Default for TreeSettings {
             hot_heap: None,
             compression: None,
             inclusive: None,
+            in_memory: None,
             expiring: false,
             indexes: Vec::new(),
             expected_kind: None,
             expected_tiers: None,
         }
+    }
+}
+
+type Set<T> = fn(MapOptions, T) -> MapOptions;
+
+/// With what was said, if anything was.
+fn with<T>(options: MapOptions, said: Option<T>, set: Set<T>) -> MapOptions {
+    match said {
+        Some(said) => set(options, said),
+        None => options,
     }
 }
 
@@ -126,32 +139,23 @@ impl TreeSettings {
     }
 
     fn options(&self) -> MapOptions {
-        let tiers = if self.tiers == 1 {
-            Tiers::One
-        } else {
-            Tiers::Two
+        let tiers = match self.tiers {
+            1 => Tiers::One,
+            _ => Tiers::Two,
         };
         let options = MapOptions::new()
             .tiers(tiers)
             .policy(self.policy)
             .logged(self.logged)
             .own_hashes(self.own_hashes);
-        let options = match self.inclusive {
-            Some(inclusive) => options.inclusive(inclusive),
-            None => options,
-        };
-        let options = match self.hot_heap {
-            Some(hot_heap) => options.hot_heap(hot_heap),
-            None => options,
-        };
+        let options = with(options, self.inclusive, MapOptions::inclusive);
+        let options = with(options, self.hot_heap, MapOptions::hot_heap);
+        let options = with(options, self.in_memory, MapOptions::hot_in_memory);
         let options = match self.expiring {
             true => options.expiring(),
             false => options,
         };
-        match self.compression {
-            Some(compression) => options.compression(compression),
-            None => options,
-        }
+        with(options, self.compression, MapOptions::compression)
     }
 
     fn table_options(&self, options: MapOptions) -> TableOptions {
@@ -381,7 +385,7 @@ impl Db {
         Verified::of(&self.inner.verify_with(progress)?)
     }
 
-    /// Gets back space that belongs to nobody; how many pages.
+    /// Gets back space that nothing points to; how many pages.
     pub fn reclaim(&self) -> Result<u64> {
         Ok(self.inner.reclaim()?)
     }

@@ -57,11 +57,11 @@ impl Reached {
 }
 
 impl Other {
-    /// Who has it open, if anybody is to be asked. Why there is no answer is an error.
+    /// The process that has it open, if there is one to ask. Why there is no answer is an error.
     pub fn find(folder: &Path) -> Result<Option<Other>> {
         let mut control = match Control::connect(folder) {
             Ok(control) => control,
-            // Nobody listens there.
+            // No process listens there.
             Err(terrace::Error::Invalid { .. }) => return Ok(None),
             Err(error) => return Err(asked(error)),
         };

@@ -56,8 +56,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what was found by a command that says by its exit code what that is: nobody reading the text
-/// does not change it.
+/// Prints what was found by a command that says by its exit code what that is: that no process reads the
+/// text does not change it.
 pub fn print_found(text: &str) -> anyhow::Result<()> {
     match print(text) {
         Err(error) if is_closed_pipe(&error) => Ok(()),
@@ -65,8 +65,8 @@ pub fn print_found(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line on the standard error. That nobody reads there must neither end the work nor change how
-/// it ends, so a failure is not told: there is nowhere to tell it, and `eprintln!` would panic.
+/// Prints a line on the standard error. That no process reads there must neither end the work nor change
+/// how it ends, so a failure is not told: there is nowhere to tell it, and `eprintln!` would panic.
 pub fn tell(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
@@ -96,7 +96,8 @@ pub fn told_once(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether an error only says that nobody reads the output any more: not that of another pipe or socket.
+/// Whether an error only says that no process reads the output any more: not that of another pipe or
+/// socket.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     is_unwritten(error)
         && error

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terrace::{Disk, DiskFile, Part};
+use terrace::{Disk, DiskFile, DiskRead, Part};
 use terrace_bench::device::{Device, Queue};
 
 /// Whether such a disk takes its time, or is as fast as the one below; all clones say the same.
@@ -29,7 +29,7 @@ impl Pacing {
     }
 }
 
-/// See the module's text.
+/// A disk that takes as long as a device of a certain speed would.
 pub struct PacedDisk {
     below: Arc<dyn Disk>,
     clock: Arc<Clock>,
@@ -157,7 +157,7 @@ struct PacedFile {
 }
 
 impl PacedFile {
-    /// Books up to so many of the cached bytes.
+    /// Books up to this many of the cached bytes.
     fn hand_on(&self, most: u64) {
         let mut some = 0;
         let take = |cached: u64| {
@@ -180,6 +180,24 @@ impl DiskFile for PacedFile {
         self.below.read_at(buf, offset)?;
         self.clock.wait_until(done);
         Ok(())
+    }
+
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        // The device has all of them at once, and gives each when it would be done with it.
+        let bytes = |read: &DiskRead<'_>| read.bufs.iter().map(|buf| buf.len() as u64).sum();
+        let dues: Vec<Duration> = reads
+            .iter()
+            .map(|read| self.clock.book(bytes(read)))
+            .collect();
+        for ((i, read), due) in reads.iter_mut().enumerate().zip(dues) {
+            let made = self.below.read_many_at(&mut read.bufs, read.offset);
+            self.clock.wait_until(due);
+            done(i, read, made);
+        }
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

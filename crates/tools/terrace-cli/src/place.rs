@@ -35,7 +35,7 @@ impl Place {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
                 if !was_there {
-                    // Only if nobody has put anything there.
+                    // Only if nothing was put there.
                     let _ = std::fs::remove_dir(path);
                 }
                 return Err(error)
@@ -67,7 +67,7 @@ impl Place {
                 let _ = self.disk.delete(&name);
             }
         }
-        // Before the lock is let go, so that it is nobody else's.
+        // Before the lock is released, so that no other process has it.
         let _ = self.disk.delete_lock();
         if !self.was_there {
             let _ = std::fs::remove_dir(&self.path);
@@ -114,7 +114,7 @@ fn look_at(path: &Path, create: bool) -> Result<()> {
                  that the link leads to, or copy the file here",
                 entry.path().display()
             ),
-            // A folder of such a name belongs to somebody else: many keep one called "data".
+            // A folder of such a name belongs to another program: many keep one called "data".
             name if !is_ours(name) || !is_file => others += 1,
             LOCK => {}
             _ => ours += 1,

@@ -16,7 +16,7 @@ use crate::args::PlanArgs;
 use crate::output::print;
 use crate::skew::mass;
 
-/// Bytes of a page, unless somebody says otherwise.
+/// Bytes of a page, unless an option says otherwise.
 const PAGE: f64 = 16384.0;
 /// Records of more bytes have pages of their own in part, and are not promoted.
 const LONGEST: u64 = 4096;
@@ -39,7 +39,7 @@ const UPDATED: f64 = 2.2;
 const LOGGED: f64 = 20.0;
 /// Changes that an opening does again in a second.
 const REPLAYED: f64 = 500_000.0;
-/// The log's bound where nobody says one: this, or twice the memory.
+/// The log's bound where none is given: this, or twice the memory.
 const LOG: u64 = 256 << 20;
 /// Steps of the sum over the ranks of records behind the first thousand: each two hundredths wide.
 const STEP: f64 = 1.02;
@@ -56,7 +56,7 @@ pub struct Load {
     pub log_limit: u64,
 }
 
-/// What it comes to with so much memory.
+/// What it comes to with a given amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Planned {
     pub memory_bytes: u64,

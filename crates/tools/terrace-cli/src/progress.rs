@@ -59,7 +59,7 @@ impl Late {
         if self.quiet || self.began.elapsed() < AT_ONCE {
             return;
         }
-        // Nobody panics while holding it; a bar less would be no harm.
+        // No thread panics while it holds it; a bar less would be no harm.
         let Ok(mut shown) = self.bar.lock() else {
             return;
         };

@@ -21,7 +21,7 @@ use crate::progress;
 
 /// Longest configuration: it is a page or two.
 const MOST_CONFIG_BYTES: u64 = 1 << 20;
-/// Buffers of clients may take one part in so many of the memory, beside it.
+/// Buffers of clients may take one part in this many of the memory, beside it.
 const BUFFERS_PART: u64 = 10;
 /// And not less than this.
 const LEAST_BUFFERS: u64 = 16 << 20;
@@ -42,7 +42,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens the file anew: somebody may have moved the old one away.
+    /// Opens the file anew: another process may have moved the old one away.
     fn reopen(&self) -> Result<()> {
         let Some(path) = &self.path else {
             return Ok(());

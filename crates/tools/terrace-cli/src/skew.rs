@@ -7,7 +7,8 @@ use terrace_bench::zipf::harmonic;
 pub enum Skew {
     /// Zipf's law with this exponent.
     Zipf(f64),
-    /// So many parts of a hundred of the accesses go to so many of the records.
+    /// The first number: percent of the accesses. The second: percent of the records to which they
+    /// go.
     Share(f64, f64),
 }
 
@@ -35,7 +36,7 @@ pub fn parse_skew(text: &str) -> Result<Skew, String> {
 }
 
 impl Skew {
-    /// The exponent of Zipf's law over so many records.
+    /// The exponent of Zipf's law over this many records.
     pub fn theta(self, records: u64) -> f64 {
         let (accesses, part) = match self {
             Skew::Zipf(theta) => return theta,

@@ -101,7 +101,7 @@ pub fn is_unicode() -> bool {
     said.contains("utf-8") || said.contains("utf8")
 }
 
-/// Draws until somebody ends it.
+/// Draws until the user ends it.
 fn live(watch: &mut Watch) -> Result<()> {
     let (sender, keys) = mpsc::channel();
     // While it waits for a key the terminal is in raw mode, so it must not wait any more when we end: it ends

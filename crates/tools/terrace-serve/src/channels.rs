@@ -40,7 +40,7 @@ impl Channels {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody listens to anything.
+    /// Whether any client listens to anything.
     pub fn are_heard(&self) -> bool {
         self.listeners.load(Ordering::SeqCst) > 0
     }
@@ -117,7 +117,7 @@ impl Channels {
         tables.channels.get(channel).map_or(0, Vec::len) + patterned
     }
 
-    /// The channels that somebody listens to.
+    /// The channels that a client listens to.
     pub fn names(&self, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let tables = self.locked();
         let fits = |name: &&Vec<u8>| pattern.is_none_or(|p| glob::fits(p, name));

@@ -39,7 +39,7 @@ pub struct Counts {
     pub fields_expired: AtomicU64,
     /// Errors that were answered.
     pub errors: AtomicU64,
-    /// Commands that went to the pool.
+    /// Commands that waited for the disk, by themselves or in the pool.
     pub parked: AtomicU64,
     /// Clients sent away because they did not read.
     pub slow_readers: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the fields that have expired for somebody's commands.
+    /// Counts the fields that have expired for the commands of a client.
     pub fn note_fields(&self, work: &mut Work) {
         let expired = std::mem::take(&mut work.fields_expired);
         if expired > 0 {

@@ -157,7 +157,7 @@ pub fn figures(host: &Weak<Host>) -> Vec<ProgramFigure> {
         all.push(labelled(figure, "cmd", COMMANDS[i].name));
     }
     for db in 0..DATABASES {
-        // Nobody waits for the disk to be watched.
+        // No client waits for the disk in order to be watched.
         if let Some(keys) = host.store.keys_at_hand(db) {
             all.push(labelled(
                 figure("db_keys", "Keys of each database, about.", keys),

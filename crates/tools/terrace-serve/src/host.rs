@@ -29,7 +29,7 @@ pub struct Slow {
     pub at: u64,
     /// For how long, in microseconds.
     pub micros: u64,
-    /// Its name, and how many arguments it had: their bytes are nobody else's business.
+    /// Its name, and how many arguments it had: their bytes are not shown to others.
     pub command: String,
     /// Who.
     pub client: String,
@@ -254,7 +254,7 @@ impl Host {
         self.options.max_buffers / 2
     }
 
-    /// Asks everybody to stop.
+    /// Asks all threads to stop.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.mail.iter().for_each(Mailbox::wake);

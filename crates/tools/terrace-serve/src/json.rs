@@ -11,9 +11,9 @@ use crate::text::general;
 const DEEPEST: usize = 64;
 /// Values of a table that become JSON: the same table may lie in it very often.
 const MOST_VALUES: usize = 1 << 20;
-/// A table is an array if it has so many places at most, whatever is in them,
+/// A table is an array if it has at most this many places, whatever is in them,
 const ALWAYS_ARRAY: i64 = 10;
-/// or if its places are at most so many times what is in them.
+/// or if its places are at most this many times what is in them.
 const SPARSE: i64 = 2;
 /// Digits of a number.
 const DIGITS: usize = 14;
@@ -164,7 +164,8 @@ pub fn decode(lua: &Lua, json: &[u8]) -> mlua::Result<Value> {
         let value = serde_json::from_str(text).map_err(external)?;
         return decoded(lua, &value, false);
     }
-    // Strings may hold any bytes here. They are read as characters that nobody uses, and become bytes again.
+    // Strings may hold any bytes here. They are read as characters that are not used otherwise, and become bytes
+    // again.
     let mut text = String::new();
     for part in json.utf8_chunks() {
         text += part.valid();

@@ -3,7 +3,7 @@
 //! Keys, hashes, sets, sorted sets, lists and transactions in Redis' protocol, on data larger than memory, with
 //! every write in a log. docs/server.md says what is as in Redis and what is not.
 //!
-//! Layers, downwards: sockets and threads (`net`), the order of commands and answers (`dispatch`), the commands
+//! Layers, downwards: clients and threads (`net`), the order of commands and answers (`dispatch`), the commands
 //! (`command`), keys and collections as records (`store`). Only the public interface of [`terrace`] is used.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod host;
 mod import;
 #[cfg(feature = "lua")]
 mod json;
+mod kind;
 #[cfg(feature = "lua")]
 mod library;
 mod line;
@@ -36,6 +37,7 @@ mod script;
 mod scripts;
 mod session;
 mod signals;
+mod socket;
 mod stop;
 mod store;
 mod syncs;

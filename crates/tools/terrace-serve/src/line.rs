@@ -42,6 +42,23 @@ pub struct Line {
     pub tally: Tally,
     /// Nothing of before this place runs together with other commands.
     pub single_until: usize,
+    /// Bytes of commands that were answered and forgotten.
+    pub gone: u64,
+    /// What was last waited for without a thread.
+    pub missed: Missed,
+    /// Up to where commands were looked ahead at, counted from the first byte of the client.
+    pub looked_until: u64,
+    /// Where those begin whose pages were asked for then, in their order.
+    pub asked: Vec<u64>,
+}
+
+/// How often a command has waited for a page without a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Missed {
+    /// Where the command begins, counted from the first byte of the client.
+    place: u64,
+    times: u32,
+    since: Option<Instant>,
 }
 
 impl Line {
@@ -58,7 +75,42 @@ impl Line {
             parked: 0,
             tally: Tally::default(),
             single_until: 0,
+            gone: 0,
+            missed: Missed::default(),
+            looked_until: 0,
+            asked: Vec::new(),
         }
+    }
+
+    /// Whether a page was asked for ahead that the command needs which is next.
+    pub fn was_asked(&self) -> bool {
+        let place = self.gone + self.at as u64;
+        !self.asked.is_empty() && self.asked.binary_search(&place).is_ok()
+    }
+
+    /// How often the command that is next has waited for a page without a thread.
+    pub fn times_missed(&self) -> u32 {
+        match self.missed.place == self.gone + self.at as u64 {
+            true => self.missed.times,
+            false => 0,
+        }
+    }
+
+    /// Since when the command that is next has waited so.
+    pub fn missed_since(&self) -> Option<Instant> {
+        self.missed.since.filter(|_| self.times_missed() > 0)
+    }
+
+    /// It waits for one more.
+    pub fn miss(&mut self) {
+        let times = self.times_missed() + 1;
+        let place = self.gone + self.at as u64;
+        let since = self.missed_since().or_else(|| Some(Instant::now()));
+        self.missed = Missed {
+            place,
+            times,
+            since,
+        };
     }
 
     /// Forgets the commands that were answered.
@@ -69,6 +121,7 @@ impl Line {
             self.input.drain(..self.at);
         }
         self.single_until = self.single_until.saturating_sub(self.at);
+        self.gone += self.at as u64;
         self.at = 0;
     }
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::line::Line;
-use crate::net::socket::Socket;
 use crate::session::ClientInfo;
+use crate::socket::Socket;
 
 /// What an event loop is told.
 pub enum Mail {
@@ -58,7 +58,7 @@ impl Mailbox {
         self.offer(mail);
     }
 
-    /// Tells the loop something. False if it was left out: so much was published that the loop has to read first.
+    /// Tells the loop something. False if it was left out: too much was published that it has not read yet.
     pub fn offer(&self, mail: Mail) -> bool {
         let mut letters = self.locked();
         if let Mail::Said(_, text) = &mail {

@@ -1,4 +1,4 @@
-//! Numbers that nobody foresees.
+//! Numbers that cannot be foreseen.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

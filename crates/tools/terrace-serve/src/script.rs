@@ -442,7 +442,7 @@ pub const FLAGS: [&str; 5] = [
 
 /// What a script promises in its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Promises {
+pub struct ScriptFlags {
     /// Whether it has such a line.
     pub any: bool,
     /// That it changes nothing.
@@ -455,8 +455,8 @@ pub struct Promises {
 ///
 /// # Errors
 /// A line that is none.
-pub fn promised(source: &[u8]) -> Result<(Promises, &[u8]), String> {
-    let mut promises = Promises::default();
+pub fn promised(source: &[u8]) -> Result<(ScriptFlags, &[u8]), String> {
+    let mut promises = ScriptFlags::default();
     if !source.starts_with(b"#!") {
         return Ok((promises, source));
     }

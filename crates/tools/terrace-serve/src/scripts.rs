@@ -1,6 +1,6 @@
 //! The texts of scripts, for those who call them by their names.
 //!
-//! Invariants: what somebody has loaded stays until it is flushed; what came by a call goes, the oldest first, when
+//! Invariants: what a client has loaded stays until it is flushed; what came by a call goes, the oldest first, when
 //! there are too many or they take too much memory. What does not fit is not kept, and who loads it is told.
 
 use std::collections::{HashMap, VecDeque};
@@ -11,15 +11,15 @@ const MOST: usize = 10_000;
 /// Bytes that a script takes beside its text, about.
 const OVERHEAD: usize = 256;
 
-struct Kept {
+struct CachedScript {
     text: Arc<[u8]>,
-    /// Whether somebody has loaded it.
+    /// Whether a client has loaded it.
     loaded: bool,
 }
 
 /// Texts by their names.
 pub struct Scripts {
-    by_name: HashMap<String, Kept>,
+    by_name: HashMap<String, CachedScript>,
     /// Those that came by a call, the oldest first; some may be loaded or flushed since.
     called: VecDeque<String>,
     bytes: usize,
@@ -77,7 +77,7 @@ impl Scripts {
             self.called.push_back(name.clone());
         }
         self.bytes += bytes;
-        self.by_name.insert(name, Kept { text, loaded });
+        self.by_name.insert(name, CachedScript { text, loaded });
         true
     }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::store::codec::Kind;
+use crate::kind::Kind;
 
 /// A key of a numbered database.
 pub type Place = (u8, Vec<u8>);
@@ -52,7 +52,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Signals {
-    /// Nobody; `wake` tells a waiter's event loop to look again.
+    /// With no waiters; `wake` tells a waiter's event loop to look again.
     pub fn new(wake: Box<dyn Fn(Waiter) + Send + Sync>) -> Signals {
         Signals {
             interest: AtomicUsize::new(0),
@@ -62,7 +62,7 @@ impl Signals {
         }
     }
 
-    /// Whether anybody wants to know anything.
+    /// Whether any client wants to know anything.
     pub fn is_wanted(&self) -> bool {
         self.interest.load(Ordering::SeqCst) > 0
     }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use terrace::Error;
 
-use crate::store::codec::Kind;
+use crate::kind::Kind;
 
 /// Why a command stopped.
 #[derive(Debug)]
 pub enum Stop {
     /// It needs what is not in memory, and may not wait here.
     Miss,
-    /// Somebody else has one of its keys.
+    /// Another command has one of its keys.
     Busy,
     /// It has to be alone.
     Alone,

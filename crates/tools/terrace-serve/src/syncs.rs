@@ -30,7 +30,7 @@ impl Syncs {
         self.done.load(Ordering::SeqCst) >= number
     }
 
-    /// Waits for somebody to ask, or a while; the number that a sync which begins now will reach.
+    /// Waits until a thread asks, or a while; the number that a sync which begins now will reach.
     pub fn wait(&self, most: Duration) -> Option<u64> {
         let news = || {
             let asked = self.asked.load(Ordering::SeqCst);

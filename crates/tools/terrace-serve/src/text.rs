@@ -107,7 +107,7 @@ pub fn format_f64(number: f64) -> String {
     general(number, 17)
 }
 
-/// As C's `%g` writes a finite number with so many digits.
+/// As C's `%g` writes a finite number with this many digits.
 pub fn general(number: f64, digits: usize) -> String {
     let scientific = format!("{number:.0$e}", digits - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else {

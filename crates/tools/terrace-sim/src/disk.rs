@@ -417,7 +417,7 @@ impl FilePart for SimPart {
             return false;
         }
         let mut world = self.disk.world();
-        // Without power nobody sees what is copied.
+        // Without power no process sees what is copied.
         if world.powered {
             world.bytes_written += bytes.len() as u64;
             world.file(self.id).write(bytes, offset);

@@ -20,7 +20,7 @@ pub enum Operation {
     PutUntil(Vec<u8>, u64),
     /// Sets the time until which the value is there, and says whether there was one.
     ExpireAt(u64),
-    /// It is this late: nobody asked, the clock went on. It begins with 0.
+    /// It is this late: no thread asked, the clock went on. It begins with 0.
     Time(u64),
 }
 

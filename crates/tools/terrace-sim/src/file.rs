@@ -39,8 +39,8 @@ pub(crate) struct FileState {
     current: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Pending>,
-    /// Sectors that a failed sync dropped and nobody has written since: the cache shows them, takes them
-    /// for clean, and may let them go.
+    /// Sectors that a failed sync dropped and that were not written since: the cache shows them, takes
+    /// them for clean, and may let them go.
     lost: BTreeSet<u64>,
 }
 

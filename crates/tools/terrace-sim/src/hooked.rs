@@ -1,9 +1,9 @@
-//! A disk that tells somebody of its calls before it makes them.
+//! A disk that tells a hook of its calls before it makes them.
 
 use std::io;
 use std::sync::Arc;
 
-use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::disk::{Disk, DiskFile, DiskRead};
 
 /// A call that is about to be made, with the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +16,8 @@ pub enum Call<'a> {
     Reuse(&'a str, &'a str),
     /// [`DiskFile::read_at`].
     Read(&'a str),
+    /// [`DiskFile::read_together`]: how many reads; each of them comes as [`Call::Read`] too.
+    ReadTogether(&'a str, usize),
     /// [`DiskFile::write_at`].
     Write(&'a str),
     /// [`DiskFile::sync`].
@@ -26,7 +28,8 @@ pub enum Call<'a> {
 
 type Hook = Arc<dyn Fn(Call<'_>) + Send + Sync>;
 
-/// See the module's text. What the hook is not told of goes to the disk below all the same.
+/// A disk that tells a hook of its calls. What the hook is not told of goes to the disk below all
+/// the same.
 #[derive(Clone)]
 pub struct HookedDisk {
     disk: Arc<dyn Disk>,
@@ -102,6 +105,18 @@ impl DiskFile for HookedFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         (self.hook)(Call::Read(&self.name));
         self.file.read_at(buf, offset)
+    }
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        (self.hook)(Call::ReadTogether(&self.name, reads.len()));
+        for (i, read) in reads.iter_mut().enumerate() {
+            (self.hook)(Call::Read(&self.name));
+            let made = self.file.read_many_at(&mut read.bufs, read.offset);
+            done(i, read, made);
+        }
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         (self.hook)(Call::Write(&self.name));

@@ -14,7 +14,7 @@ mod hooked;
 mod linearizable;
 mod world;
 
-pub use again::again;
+pub use again::{again, again_for_each, is_alone};
 pub use disk::{SimDisk, Survival};
 pub use event::{Event, Operation, Outcome};
 pub use fault::{Fault, Injection, Op};

@@ -47,7 +47,7 @@ struct State {
 }
 
 impl State {
-    /// The value as somebody sees it.
+    /// The value as a reader sees it.
     fn seen(&self) -> Option<&Vec<u8>> {
         self.value.as_ref().filter(|_| self.now < self.until)
     }

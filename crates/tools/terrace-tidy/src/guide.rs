@@ -1,7 +1,7 @@
 //! The guide: its pages and the README are short, every page is in the book, and every program is one that a test
 //! runs.
 
-use crate::{Complaints, Tree};
+use crate::{Complaints, SourceFile, Tree};
 
 /// Where the pages are.
 const PAGES: &str = "docs/guide/";
@@ -36,16 +36,22 @@ pub fn short_pages(tree: &Tree) -> Complaints {
         if bytes > most {
             complaints.push(format!("{}: {bytes} bytes, of {most} at most", file.path));
         }
-        for (line, length) in paragraphs(&file.text) {
-            if length > MOST_OF_A_PARAGRAPH {
-                complaints.push(format!(
-                    "{}:{line}: a paragraph of {length} characters, of {MOST_OF_A_PARAGRAPH} at most",
-                    file.path
-                ));
-            }
-        }
+        complaints.extend(long_paragraphs(file));
     }
     complaints
+}
+
+/// What is wrong with a document's paragraphs.
+pub fn long_paragraphs(file: &SourceFile) -> Complaints {
+    let paragraphs = paragraphs(&file.text).into_iter();
+    let long = paragraphs.filter(|(_, length)| *length > MOST_OF_A_PARAGRAPH);
+    long.map(|(line, length)| {
+        format!(
+            "{}:{line}: a paragraph of {length} characters, of {MOST_OF_A_PARAGRAPH} at most",
+            file.path
+        )
+    })
+    .collect()
 }
 
 /// Paragraphs, items and rows, each with its first line and its length in characters; no blocks of programs.
@@ -57,7 +63,9 @@ fn paragraphs(text: &str) -> Vec<(usize, usize)> {
         if line.starts_with("```") {
             inside = !inside;
         }
-        let begins = line.starts_with(['|', '#', '>']) || line.starts_with("- ");
+        let number_of_item = line.split_once(". ").map(|(before, _)| before);
+        let is_item = number_of_item.is_some_and(|n| n.parse::<u32>().is_ok());
+        let begins = line.starts_with(['|', '#', '>']) || line.starts_with("- ") || is_item;
         if inside || line.is_empty() || line.starts_with("```") {
             goes_on = false;
             continue;

@@ -82,6 +82,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What tests may use besides.
 const FOR_TESTS: &[&str] = &["terrace-methods", "terrace-sim", "terrace-wal"];
 
+/// The crates that one may depend on.
+pub fn may_need(name: &str) -> &'static [&'static str] {
+    let known = ALLOWED.iter().find(|(known, _)| *known == name);
+    known.map_or(&[], |(_, allowed)| allowed)
+}
+
 /// Dependencies point downwards only.
 pub fn layers(tree: &Tree) -> Complaints {
     let mut complaints = Complaints::new();

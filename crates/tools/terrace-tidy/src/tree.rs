@@ -1,7 +1,11 @@
 //! The files that are checked, in memory.
 
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::module::Module;
 
 /// Folders that hold nothing of ours.
 const SKIPPED: &[&str] = &["target", ".git", "corpus", "artifacts", "shared"];
@@ -50,6 +54,8 @@ pub struct Tree {
     pub files: Vec<SourceFile>,
     /// Every path of a file, also of those that are not read.
     pub paths: Vec<String>,
+    /// What is in the sources, by path: read once, when it is asked for.
+    modules: OnceCell<BTreeMap<String, Module>>,
 }
 
 impl Tree {
@@ -100,6 +106,9 @@ impl Tree {
     /// Adds a file, or replaces it: for planting violations.
     pub fn put(&mut self, path: &str, text: &str) {
         self.files.retain(|file| file.path != path);
+        if let Some(modules) = self.modules.get_mut() {
+            modules.extend(Module::read(text).map(|module| (path.into(), module)));
+        }
         self.files.push(SourceFile {
             path: path.into(),
             text: text.into(),
@@ -118,5 +127,15 @@ impl Tree {
                 file.in_crate()
                     .is_some_and(|(_, path)| path.starts_with("src/"))
             })
+    }
+
+    /// What is in the source of this path.
+    pub(crate) fn module(&self, path: &str) -> Option<&Module> {
+        let read = || {
+            let sources = self.sources();
+            let modules = sources.filter_map(|f| Some((f.path.clone(), Module::read(&f.text)?)));
+            modules.collect()
+        };
+        self.modules.get_or_init(read).get(path)
     }
 }

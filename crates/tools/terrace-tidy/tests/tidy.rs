@@ -28,14 +28,27 @@ fn the_workspace_is_tidy() {
 }
 
 /// Puts a file there and returns what the named check says of it that it did not say before.
-fn planted(check: &str, path: &str, text: &str) -> Complaints {
+fn planted(name: &str, path: &str, text: &str) -> Complaints {
+    planted_all(name, &[(path, text)])
+}
+
+/// The same with several files.
+fn planted_all(name: &str, files: &[(&str, &str)]) -> Complaints {
     let (_, check) = CHECKS
         .iter()
-        .find(|(name, _)| *name == check)
+        .find(|(found, _)| *found == name)
         .expect("a check of this name");
     let mut tree = workspace();
+    if name.starts_with("circles of") {
+        // Circles lie within a crate, and all files of all crates take seconds to parse.
+        let path = files[0].0;
+        let planted = path.split_at(path.find("/src/").expect("a source")).0;
+        tree.files.retain(|file| file.path.starts_with(planted));
+    }
     let before = check(&tree);
-    tree.put(path, text);
+    for (path, text) in files {
+        tree.put(path, text);
+    }
     let mut after = check(&tree);
     after.retain(|complaint| !before.contains(complaint));
     after
@@ -97,7 +110,7 @@ fn code_that_may_not_be_there_is_found() {
     assert_eq!(said.len(), 1, "{said:?}");
     let said = planted(
         name,
-        "crates/engine/terrace-pages/src/table.rs",
+        "crates/engine/terrace-pages/src/frames/table.rs",
         "//! Without any.\n",
     );
     assert_eq!(said.len(), 1, "{said:?}");
@@ -132,7 +145,7 @@ fn a_new_circle_of_files_is_found() {
         .clone();
     let said = planted(name, path, &format!("{text}\nuse crate::log::Log as _;\n"));
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("src/lsn.rs"), "{said:?}");
+    assert!(said[0].contains("lsn.rs"), "{said:?}");
     // Tests may use anything.
     let tests = format!("{text}\nmod tests {{\n    use crate::log::Log as _;\n}}\n");
     assert_eq!(planted(name, path, &tests), Complaints::new());
@@ -148,6 +161,91 @@ fn a_circle_that_grows_is_found() {
         .clone();
     let more = format!("{text}\nuse crate::tiered::Tiered as _;\n");
     let said = planted("circles of files", path, &more);
+    assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_circle_by_methods_is_found() {
+    let name = "circles of files by methods";
+    let (first, second) = (
+        "crates/engine/terrace-access/src/first.rs",
+        "crates/engine/terrace-access/src/second.rs",
+    );
+    // The first calls by the type of a parameter, the second by a name that one type alone has.
+    let of_first = "//! A file.\npub struct First;\nimpl First {\n    \
+        pub fn begin_planted(&self, second: &Second) { second.get() }\n}\n";
+    let of_second = "//! A file.\npub struct Second;\nimpl Second {\n    \
+        pub fn get(&self) { some().begin_planted(self) }\n}\n";
+    let said = planted_all(name, &[(first, of_first), (second, of_second)]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("2 call methods of one another: first.rs, second.rs"),
+        "{said:?}"
+    );
+    // A path of a type, and `self` of a type whose impl is in several files.
+    let of_second = "//! A file.\nuse super::First;\npub struct Second;\nimpl Second {\n    \
+        pub fn get(&self) { call(First::begin_planted) }\n}\n";
+    assert_eq!(
+        planted_all(name, &[(first, of_first), (second, of_second)]).len(),
+        1
+    );
+    let of_first =
+        "//! A file.\npub struct First;\nimpl First {\n    pub fn get(&self) { self.set() }\n}\n";
+    let of_second = "//! A file.\nimpl First {\n    pub fn set(&self) { Self::get(self) }\n}\n";
+    assert_eq!(
+        planted_all(name, &[(first, of_first), (second, of_second)]).len(),
+        1
+    );
+    // What only tests call, and what a type of the standard library may have.
+    for back in [
+        "//! A file.\n#[cfg(test)]\nimpl First {\n    pub fn set(&self) { self.get() }\n}\n",
+        "//! A file.\nimpl First {\n    pub fn set(&self) { some().get() }\n}\n",
+        "//! A file.\nimpl First {\n    pub fn set(&self, other: &Other) { other.get() }\n}\n",
+    ] {
+        let said = planted_all(name, &[(first, of_first), (second, back)]);
+        assert_eq!(said, Complaints::new());
+    }
+}
+
+#[test]
+fn a_circle_of_folders_is_found() {
+    let name = "circles of folders";
+    let (first, second) = (
+        "crates/engine/terrace-access/src/first/inner.rs",
+        "crates/engine/terrace-access/src/second/inner.rs",
+    );
+    let others = [
+        (
+            "crates/engine/terrace-access/src/first/mod.rs",
+            "//! A file.\n",
+        ),
+        (
+            "crates/engine/terrace-access/src/second/mod.rs",
+            "//! A file.\n",
+        ),
+    ];
+    // No two files need one another, but the folders do.
+    let back = "//! A file.\nuse crate::first::One;\n";
+    let there = (first, "//! A file.\nuse crate::second::One;\n");
+    let said = planted_all(name, &[there, (second, back), others[0], others[1]]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("2 are folders that need one another: first, second"),
+        "{said:?}"
+    );
+    let said = planted_all(name, &[there, others[0], others[1]]);
+    assert_eq!(said, Complaints::new());
+}
+
+#[test]
+fn a_circle_of_folders_that_grows_is_found() {
+    let path = "crates/engine/terrace-pages/src/planted.rs";
+    let text = "//! A file.\nuse crate::store::PageStore;\n";
+    let name = "circles of folders";
+    assert_eq!(planted(name, path, text), Complaints::new());
+    let options = "crates/engine/terrace-pages/src/parts/options.rs";
+    let needs = changed(options, "\nuse ", "\nuse crate::planted::One;\nuse ");
+    let said = planted_all(name, &[(path, text), (options, &needs)]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
 
@@ -203,6 +301,27 @@ fn a_link_to_nowhere_is_found() {
 }
 
 #[test]
+fn a_quoted_path_that_leads_nowhere_is_found() {
+    let name = "paths that documents quote";
+    for gone in [
+        "terrace-pages/src/nowhere.rs",
+        "crates/engine/terrace-pages/src/nowhere/",
+        "terrace-pages/src/{store,nowhere}.rs",
+        "docs/nowhere*.md",
+        "nowhere.rs",
+        "scripts/nowhere",
+    ] {
+        let said = planted(name, "docs/new.md", &format!("See `{gone}`.\n"));
+        assert_eq!(said.len(), 1, "{gone}: {said:?}");
+    }
+    // In full, short, both of two, any of some, beside the document, a test in a file; and what is none of ours.
+    let text = "`crates/engine/terrace-pages/src/store.rs` `terrace-pages/src/` `terrace-wal/src/{log,commit}.rs`\n\
+        `docs/format*.md` `guide/index.md` `store.rs` `terrace/tests/disk/a_failing_call_loses_nothing.rs::any` `/var/x.toml` `a/b` `lib/`\n\
+        ```\nlet path = `terrace-pages/src/nowhere.rs`;\n```\n";
+    assert_eq!(planted(name, "docs/new.md", text), Complaints::new());
+}
+
+#[test]
 fn a_tour_that_is_no_program_is_found() {
     let path = "README.md";
     let text = changed(path, "db.tree(\"users\")", "db.bush(\"users\")");
@@ -235,6 +354,25 @@ fn a_page_of_the_guide_that_is_long_or_forgotten_is_found() {
     let path = "docs/guide/recipes/new.md";
     let said = planted("pages of the guide are in the book", path, "# A page\n");
     assert_eq!(said.len(), 1, "{said:?}");
+}
+
+#[test]
+fn a_decision_that_is_long_or_does_not_begin_with_what_holds_is_found() {
+    let path = "docs/decisions/new.md";
+    let begins = "# A decision\n\n**What holds today.** It is so (by rule 1). And so.\n";
+    let long = format!("{begins}\n{}\n", "A sentence.\n".repeat(60));
+    let short = "paragraphs of the decisions are short";
+    assert_eq!(planted(short, path, &long).len(), 1);
+    // Items count each, also numbered ones.
+    let items = format!("{begins}\n{}\n", "1. A sentence.\n".repeat(60));
+    assert_eq!(planted(short, path, &items), Complaints::new());
+    let name = "decisions begin with what holds today";
+    assert_eq!(planted(name, path, begins), Complaints::new());
+    let more = begins.replace("And so.", "And so. And so. And so.");
+    for text in ["# A decision\n\nReasons.\n", &begins[2..], &more] {
+        let said = planted(name, path, text);
+        assert_eq!(said.len(), 1, "{text}: {said:?}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct Count {
     pub instructions: f64,
     /// Calls of the kernel.
     pub calls: f64,
-    /// Instructions that change a line and nobody comes between.
+    /// Instructions that change a line with no other processor in between.
     pub atomic: f64,
     /// Locks of mutexes that were taken.
     pub locks: f64,

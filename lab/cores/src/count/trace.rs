@@ -25,7 +25,7 @@ const LINE: u64 = 64;
 /// Operations of each thread that are stepped through.
 const OPERATIONS: usize = 8;
 
-/// No operation takes so many instructions: who comes here waits for somebody that is stopped.
+/// No operation takes this many instructions: a thread that comes here waits for one that is stopped.
 const MOST_INSTRUCTIONS: u64 = 5_000_000;
 
 /// The system call that is the mark.
@@ -270,7 +270,7 @@ impl Tracer {
             else {
                 continue;
             };
-            // The stack is its thread's own, nobody else looks at it but a scope's owner.
+            // The stack is its thread's own, no other thread looks at it but the owner of a scope.
             let size = memory.memory_size().size().max(1) as u64;
             // An exchange with memory needs no prefix.
             let exchanges = instruction.mnemonic() == iced_x86::Mnemonic::Xchg;

@@ -120,7 +120,7 @@ pub fn run(dir: &Path, rows: u64, operations: u64, json: bool) -> anyhow::Result
     if dir.exists() {
         std::fs::remove_dir_all(&dir)?;
     }
-    // So much that nothing leaves memory.
+    // Enough that nothing leaves memory.
     let memory = (rows * 120 * 4).max(256 << 20);
     let engine = Tables::open(&dir, memory, work.schema(), Tiers::Two)?;
     work.load(&engine)?;

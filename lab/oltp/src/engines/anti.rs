@@ -31,7 +31,7 @@ const NONE: u32 = u32::MAX;
 pub struct Way {
     /// Bytes in memory beyond which rows are evicted.
     pub threshold: u64,
-    /// Of so many uses one is noted: 100 in H-Store, 1000 in the branch that the paper measured.
+    /// One use in this many is noted: 100 in H-Store, 1000 in the branch that the paper measured.
     pub sample: u32,
     /// Whether a whole block comes back, or the row alone.
     pub whole_block: bool,
@@ -644,7 +644,10 @@ impl Engine for AntiCache {
                     None => answer.map_err(End::Stop),
                 }
             });
-            for partition in partitions {
+            // What a transaction that begins again has brought in stays until it has come to its end: else it might be
+            // thrown out each time, and no end would come.
+            let again = matches!(done, Err(End::Stop(Stop::Again)));
+            for partition in partitions.iter().filter(|_| !again) {
                 let look = {
                     let mut part = lock(&self.parts[*partition]);
                     part.transactions += 1;

@@ -1,4 +1,4 @@
-//! The consistency conditions 1 to 12 of TPC-C (clause 3.3.2), over all rows when nobody writes.
+//! The consistency conditions 1 to 12 of TPC-C (clause 3.3.2), over all rows when nothing writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::schema::{
 };
 use crate::txn::{Engine, Span, scan};
 
-/// A district, and somebody in it.
+/// A district, and a customer in it.
 type Place = (u16, u8);
 type Person = (u16, u8, u32);
 

@@ -55,7 +55,7 @@ pub fn load(engine: &dyn Engine, size: Size) -> anyhow::Result<()> {
             partition,
             rows: Vec::new(),
         };
-        // Items are read by everybody and never change: each partition has them.
+        // Items are read by all transactions and never change: each partition has them.
         let mut rng = Rng::new(1);
         for id in 1..=size.items {
             let item = Item {

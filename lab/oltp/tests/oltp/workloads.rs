@@ -316,7 +316,7 @@ fn votes_end_anti_caching_and_not_rows_that_spill() {
     let dir = tempfile::tempdir().unwrap();
     let anti = AntiCache::open(
         &dir.path().join("anti"),
-        Way::new(16 << 20),
+        Way::new(5 << 20),
         work.schema(),
         Maps::BTree,
         1,
@@ -340,8 +340,9 @@ fn votes_end_anti_caching_and_not_rows_that_spill() {
     )
     .unwrap();
     work.load(&spill).unwrap();
-    let goes_on = run(&spill, &work, course(ended.done * 2));
+    let goes_on = run(&spill, &work, course(ended.done * 3));
     assert_eq!(goes_on.ended, None);
+    assert!(spill.figures().evicted > 0, "{:?}", spill.figures());
     assert!(
         spill.store().stats().memory() <= (16 << 20) + (16 << 20) / 50,
         "{:?}",

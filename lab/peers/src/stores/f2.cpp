@@ -7,10 +7,14 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <queue>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "core/f2.h"
 #include "device/file_system_disk.h"
@@ -185,8 +189,130 @@ class Changing : public Operation {
   std::atomic<bool>* missing_;
 };
 
+// Requests to read so far, and their bytes.
+std::atomic<uint64_t> reads{0}, read_bytes{0};
+
+typedef std::chrono::steady_clock Clock;
+
+// A device that serves requests one after the other, each for a time in proportion to its bytes; none is done before
+// the latency has passed. It is that of terrace_bench::device. Without a rate it is the one below.
+class Device {
+ public:
+  bool is_paced() const { return rate_.load(std::memory_order_acquire) != 0; }
+
+  void pace(uint64_t rate, uint64_t latency_ns, uint64_t request_bytes, uint64_t least_bytes) {
+    std::lock_guard<std::mutex> lock{mutex_};
+    latency_ = std::chrono::nanoseconds{latency_ns};
+    request_bytes_ = request_bytes;
+    least_bytes_ = least_bytes;
+    rate_.store(rate, std::memory_order_release);
+  }
+
+  // Books a request; when it is done.
+  Clock::time_point book(uint64_t bytes) {
+    std::lock_guard<std::mutex> lock{mutex_};
+    auto now = Clock::now();
+    uint64_t rate = rate_.load();
+    if (rate == 0) return now;
+    uint64_t nanos = std::max(bytes, least_bytes_) * 1'000'000'000 / (request_bytes_ * rate);
+    free_at_ = std::max(free_at_, now) + std::chrono::nanoseconds{nanos};
+    return std::max(free_at_, now + latency_);
+  }
+
+ private:
+  std::atomic<uint64_t> rate_{0};
+  std::chrono::nanoseconds latency_{0};
+  uint64_t request_bytes_ = 1, least_bytes_ = 0;
+  std::mutex mutex_;
+  Clock::time_point free_at_{};
+};
+Device device;
+
+class CountedFile;
+
+// Its handler of requests, with those beside them that the device of a certain speed has not done yet.
+class CountedHandler : public FASTER::environment::QueueIoHandler {
+ public:
+  typedef CountedFile async_file_t;
+  using QueueIoHandler::QueueIoHandler;
+
+  struct Request {
+    Clock::time_point done;
+    IAsyncContext* context;
+    AsyncIOCallback callback;
+    Status status;
+    size_t bytes;
+    bool operator<(const Request& other) const { return done > other.done; }
+  };
+
+  void add(Request request) {
+    std::lock_guard<std::mutex> lock{mutex_};
+    requests_.push(request);
+    waiting_.fetch_add(1);
+  }
+
+  bool TryComplete() {
+    if (waiting_.load() == 0) return QueueIoHandler::TryComplete();
+    std::unique_lock<std::mutex> lock{mutex_};
+    if (requests_.empty() || requests_.top().done > Clock::now()) {
+      lock.unlock();
+      // Of the time when it was not paced.
+      return QueueIoHandler::TryComplete();
+    }
+    waiting_.fetch_sub(1);
+    Request request = requests_.top();
+    requests_.pop();
+    lock.unlock();
+    request.callback(request.context, request.status, request.bytes);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<size_t> waiting_{0};
+  std::priority_queue<Request> requests_;
+};
+
+class CountedFile : public FASTER::environment::QueueFile {
+ public:
+  using QueueFile::QueueFile;
+
+  Status Open(FASTER::environment::FileCreateDisposition disposition,
+              const FASTER::environment::FileOptions& options, CountedHandler* handler,
+              bool* exists = nullptr) {
+    handler_ = handler;
+    return QueueFile::Open(disposition, options, handler, exists);
+  }
+
+  Status Read(size_t offset, uint32_t length, uint8_t* buffer, IAsyncContext& context,
+              AsyncIOCallback callback) const {
+    reads.fetch_add(1, std::memory_order_relaxed);
+    read_bytes.fetch_add(length, std::memory_order_relaxed);
+    if (!device.is_paced()) return QueueFile::Read(offset, length, buffer, context, callback);
+    return later(::pread(fd_, buffer, length, offset), length, context, callback);
+  }
+
+  Status Write(size_t offset, uint32_t length, const uint8_t* buffer, IAsyncContext& context,
+               AsyncIOCallback callback) {
+    if (!device.is_paced()) return QueueFile::Write(offset, length, buffer, context, callback);
+    return later(::pwrite(fd_, buffer, length, offset), length, context, callback);
+  }
+
+ private:
+  Status later(ssize_t moved, uint32_t length, IAsyncContext& context, AsyncIOCallback callback) const {
+    IAsyncContext* copy;
+    RETURN_NOT_OK(context.DeepCopy(copy));
+    Status status = moved < 0 ? Status::IOError : Status::Ok;
+    size_t bytes = moved < 0 ? 0 : static_cast<size_t>(moved);
+    handler_->add({device.book(length), copy, callback, status, bytes});
+    return Status::Ok;
+  }
+
+  CountedHandler* handler_ = nullptr;
+};
+
 // As in its own benchmark: segments of a GiB, chunks of 32 entries.
-typedef FASTER::device::FileSystemDisk<FASTER::environment::QueueIoHandler, uint64_t{1} << 30> Disk;
+typedef FASTER::device::FileSystemDisk<CountedHandler, uint64_t{1} << 30> Disk;
 typedef F2Kv<Key, Value, Disk, FASTER::index::MemHashIndex<Disk>,
              FASTER::index::ColdIndex<Disk, FASTER::index::ColdLogHashIndexDefinition<32>>>
     Store;
@@ -228,8 +354,10 @@ constexpr auto kNap = 10us;
 Status wait(Store& store, Status status, const std::atomic<int>& ended) {
   if (status != Status::Pending) return status;
   while (true) {
-    store.CompletePending(false);
     int result = ended.load(std::memory_order_acquire);
+    if (result != kWaiting) return static_cast<Status>(result);
+    store.CompletePending(false);
+    result = ended.load(std::memory_order_acquire);
     if (result != kWaiting) return static_cast<Status>(result);
     std::this_thread::sleep_for(kNap);
   }
@@ -302,6 +430,45 @@ int f2_get(void* of, uint64_t key, uint8_t* out, char* error, size_t error_bytes
     Reading reading{Key{key}, &ended, out};
     return wait(store, store.Read(reading, Operation::Ended<Reading>, 1), ended);
   });
+}
+
+// All reads are begun before one is waited for. What `found` gets is what f2_get returns.
+int f2_get_many(void* of, const uint64_t* keys, size_t count, uint8_t* out, uint8_t* found,
+                char* error, size_t error_bytes) {
+  return told(error, error_bytes, [&] {
+    Store& store = *static_cast<Store*>(of);
+    std::vector<std::atomic<int>> ended(count);
+    for (size_t i = 0; i < count; ++i) {
+      enter(store);
+      ended[i].store(kWaiting);
+      Reading reading{Key{keys[i]}, &ended[i], out + i * kValueBytes};
+      Status status = store.Read(reading, Operation::Ended<Reading>, 1);
+      if (status != Status::Pending) ended[i].store(static_cast<int>(status));
+    }
+    // Also behind one that has failed all are waited for: they write to what the caller has lent.
+    Status all = Status::Ok;
+    for (size_t i = 0; i < count; ++i) {
+      Status status = wait(store, Status::Pending, ended[i]);
+      found[i] = status == Status::Ok;
+      if (status != Status::Ok && status != Status::NotFound) all = status;
+    }
+    return all;
+  });
+}
+
+// Of all stores of the process.
+void f2_reads(uint64_t* requests, uint64_t* bytes) {
+  *requests = reads.load();
+  *bytes = read_bytes.load();
+}
+
+struct F2Device {
+  uint64_t rate, latency_ns, request_bytes, least_bytes;
+};
+
+// From now on the device is as fast as this, or with a rate of 0 as the one below.
+void f2_pace(const F2Device* as) {
+  device.pace(as->rate, as->latency_ns, as->request_bytes, as->least_bytes);
 }
 
 int f2_put(void* of, uint64_t key, const uint8_t* value, char* error, size_t error_bytes) {

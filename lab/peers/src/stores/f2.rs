@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 use terrace_bench::TargetResult;
+use terrace_bench::device::REQUEST_BYTES;
 
-use crate::store::{Opening, Store};
+use crate::store::{Opening, Paced, Store};
 
 /// Bytes of a value, which the C++ side has fixed.
 const VALUE_BYTES: usize = 120;
@@ -36,8 +37,18 @@ struct Sizes {
     cold_disk: u64,
 }
 
+/// A device of a certain speed; as in `f2.cpp`.
+#[repr(C)]
+struct Device {
+    rate: u64,
+    latency_ns: u64,
+    request_bytes: u64,
+    least_bytes: u64,
+}
+
 impl Sizes {
-    /// Divides `memory` for so many bytes of keys and values, in pages of `page` bytes; nothing if it is too little.
+    /// Divides `memory` for this many bytes of keys and values, in pages of `page` bytes; nothing if it is too
+    /// little.
     fn divide(memory: u64, data: u64, page: u64) -> Option<Sizes> {
         let records = data / 128;
         // A bucket for each 256 records, as its own benchmark has it.
@@ -81,6 +92,17 @@ unsafe extern "C" {
         room: usize,
     ) -> *mut c_void;
     fn f2_get(of: *mut c_void, key: u64, out: *mut u8, error: *mut c_char, room: usize) -> c_int;
+    fn f2_get_many(
+        of: *mut c_void,
+        keys: *const u64,
+        count: usize,
+        out: *mut u8,
+        found: *mut u8,
+        error: *mut c_char,
+        room: usize,
+    ) -> c_int;
+    fn f2_reads(requests: *mut u64, bytes: *mut u64);
+    fn f2_pace(device: *const Device);
     fn f2_put(
         of: *mut c_void,
         key: u64,
@@ -102,6 +124,7 @@ unsafe extern "C" {
 
 struct F2 {
     store: *mut c_void,
+    paced: Option<Paced>,
 }
 
 // SAFETY: the library's store may be used by many threads at once, each with a session of its own.
@@ -145,7 +168,10 @@ pub fn open(opening: &Opening<'_>) -> TargetResult<Box<dyn Store>> {
     if store.is_null() {
         return Err(text(&error).into());
     }
-    Ok(Box::new(F2 { store }))
+    Ok(Box::new(F2 {
+        store,
+        paced: opening.paced,
+    }))
 }
 
 impl Drop for F2 {
@@ -171,7 +197,7 @@ struct Changing<'a> {
 /// Calls a change of the benchmark.
 ///
 /// # Safety
-/// `with` is a `Changing` that nobody else uses; `old` and `new` have the bytes of a value.
+/// `with` is a `Changing` that no other code uses; `old` and `new` have the bytes of a value.
 unsafe extern "C" fn call(with: *mut c_void, old: *const u8, new: *mut u8) {
     // SAFETY: as the caller promises; `f2_change` calls from one thread at a time.
     let (changing, old, new) = unsafe {
@@ -242,6 +268,56 @@ impl Store for F2 {
         Err("F2 keeps no order of keys".into())
     }
 
+    fn get_many(
+        &self,
+        keys: &[[u8; 8]],
+        visit: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> TargetResult<()> {
+        let keys: Vec<u64> = keys.iter().map(|key| u64::from_be_bytes(*key)).collect();
+        let (mut out, mut found) = (vec![0; keys.len() * VALUE_BYTES], vec![0; keys.len()]);
+        // SAFETY: the store is open; each key has room for its value, and for whether it was found.
+        told(|error, room| unsafe {
+            f2_get_many(
+                self.store,
+                keys.as_ptr(),
+                keys.len(),
+                out.as_mut_ptr(),
+                found.as_mut_ptr(),
+                error,
+                room,
+            )
+        })?;
+        for (i, (value, found)) in out.chunks_exact(VALUE_BYTES).zip(found).enumerate() {
+            visit(i, (found == 1).then_some(value));
+        }
+        Ok(())
+    }
+
+    fn pace(&self, on: bool) {
+        let Some(Paced {
+            device,
+            least_bytes,
+        }) = self.paced
+        else {
+            return;
+        };
+        let device = Device {
+            rate: if on { device.rate.into() } else { 0 },
+            latency_ns: device.latency.as_nanos() as u64,
+            request_bytes: REQUEST_BYTES,
+            least_bytes,
+        };
+        // SAFETY: the device is read during the call.
+        unsafe { f2_pace(&device) };
+    }
+
+    fn reads(&self) -> Option<(u64, u64)> {
+        let (mut requests, mut bytes) = (0, 0);
+        // SAFETY: it writes both numbers during the call.
+        unsafe { f2_reads(&mut requests, &mut bytes) };
+        Some((requests, bytes))
+    }
+
     fn settle(&self) -> TargetResult<()> {
         // SAFETY: the store is open, and the threads that loaded it have ended, and their sessions with them.
         unsafe { f2_settle(self.store) };
@@ -285,6 +361,7 @@ mod tests {
             memory: 5 << 20,
             data: KEYS * 128,
             threads: THREADS as usize,
+            paced: None,
         };
         let store = open(&opening).unwrap();
         all(|key| store.put(&key.to_be_bytes(), &value(key, 0)).unwrap());
@@ -306,6 +383,19 @@ mod tests {
                 let mut out = Vec::new();
                 assert!(store.get(&key.to_be_bytes(), &mut out).unwrap());
                 assert_eq!(out, value(key, version));
+                if key % 100 < THREADS {
+                    let keys: Vec<u64> = (key..KEYS + 1).step_by(799).chain([KEYS]).collect();
+                    let bytes: Vec<_> = keys.iter().map(|key| key.to_be_bytes()).collect();
+                    let mut count = 0;
+                    let mut visit = |i: usize, found: Option<&[u8]>| {
+                        assert_eq!(i, count);
+                        let wanted = (keys[i] < KEYS).then(|| value(keys[i], version));
+                        assert_eq!(found, wanted.as_deref());
+                        count += 1;
+                    };
+                    store.get_many(&bytes, &mut visit).unwrap();
+                    assert_eq!(count, keys.len());
+                }
             });
         }
         let none = std::thread::scope(|scope| {

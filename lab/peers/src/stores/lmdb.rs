@@ -24,7 +24,7 @@ pub fn open(opening: &Opening<'_>) -> TargetResult<Box<dyn Store>> {
     )?);
     // SAFETY: NO_SYNC leaves the file in order unless the system ends; NO_READ_AHEAD changes nothing that is read.
     unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
-    // SAFETY: the folder is new, so nobody else has its file mapped, and it is opened once in this process.
+    // SAFETY: the folder is new, so no other code has its file mapped, and it is opened once in this process.
     let env = unsafe { options.open(opening.folder)? };
     let db = env
         .create_databases_and_commit(env.write_txn()?, |opener, write| {

@@ -146,7 +146,7 @@ fn with_rows(opening: &Opening<'_>, rows: f64) -> TargetResult<Box<dyn Store>> {
 impl Drop for RocksDb {
     fn drop(&mut self) {
         if !self.db.is_null() {
-            // SAFETY: it is open, and nobody uses it any more.
+            // SAFETY: it is open, and no code uses it any more.
             unsafe { rocksdb_close(self.db) };
         }
     }
@@ -159,7 +159,7 @@ impl Drop for RocksDb {
 unsafe fn bytes<'a>(from: *const c_char, bytes: usize) -> &'a [u8] {
     match bytes {
         0 => &[],
-        // SAFETY: the library says that so many bytes are there.
+        // SAFETY: the library says that this many bytes are there.
         _ => unsafe { std::slice::from_raw_parts(from.cast(), bytes) },
     }
 }

@@ -33,7 +33,7 @@ pub fn open(opening: &Opening<'_>) -> TargetResult<Box<dyn Store>> {
 }
 
 impl Sqlite {
-    /// One that nobody reads with just now: there are as many as threads.
+    /// One that no thread reads with just now: there are as many as threads.
     fn reader(&self) -> MutexGuard<'_, Connection> {
         let mut free = self
             .readers

@@ -45,7 +45,7 @@ struct Shard {
     figures: Figures,
 }
 
-/// A store with a record cache of so many bytes in front of it.
+/// A store with a record cache of this many bytes in front of it.
 pub struct RecordCache<T> {
     store: T,
     shards: Vec<Mutex<Shard>>,

@@ -130,7 +130,7 @@ impl Shelf {
         }
     }
 
-    /// The record of a key, as if nobody had looked.
+    /// The record of a key, without counting this as a use.
     pub(super) fn peek(&self, key: &Key) -> Option<&Record> {
         match self {
             Shelf::Lru(records) => records.peek(key),

@@ -42,7 +42,7 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     Ok((done, began.elapsed().as_secs_f64()))
 }
 
-/// Copies so many bytes of a file as `cp` does, to another one, and makes them durable.
+/// Copies this many bytes of a file as `cp` does, to another one, and makes them durable.
 fn copied(from: &Path, to: &Path) -> Result<f64> {
     let io = |e| terrace::Error::io("copying", "a file", e);
     let ((), seconds) = timed(|| {

@@ -10,13 +10,13 @@ use terrace_access::conformance::{Random, settled};
 use terrace_access::{AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Touch, Value, Window};
 use terrace_base::{PageId, Result};
 use terrace_methods::BTree;
-use terrace_pages::{Class, CutInfo, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Class, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 const VALUE: [u8; 120] = [7; 120];
 
-fn info() -> CutInfo {
-    CutInfo {
+fn info() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,
@@ -82,7 +82,7 @@ impl Run {
         })
     }
 
-    /// Runs `work` in each of so many threads for a while.
+    /// Runs `work` in each of this many threads for a while.
     fn threads(
         threads: u64,
         time: Duration,

@@ -289,7 +289,7 @@ fn reads(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// A batch beside somebody who reads and writes other records.
+/// A batch beside a thread that reads and writes other records.
 fn batch(place: &Place) -> Result<()> {
     for tiers in [Tiers::One, Tiers::Two] {
         let db = place.fresh(16)?;
@@ -328,7 +328,7 @@ fn batch(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// The longest get and the longest put of somebody else.
+/// The longest get and the longest put of another thread.
 fn longest_waits(map: &Map, done: &AtomicBool) -> (Duration, Duration) {
     let mut longest = (Duration::ZERO, Duration::ZERO);
     let mut i = 0;

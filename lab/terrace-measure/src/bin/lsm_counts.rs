@@ -14,7 +14,7 @@ use terrace_access::Window;
 use terrace_base::checksum::mix;
 use terrace_base::{PageId, Result, StructureId};
 use terrace_methods::{BTree, Lsm};
-use terrace_pages::{CutInfo, Interrupt, Pace, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Pace, PageStore, Retry, StoreOptions};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions, Tiered};
 
@@ -44,8 +44,8 @@ struct Bed {
     sums: (u64, u64),
 }
 
-fn cut() -> CutInfo {
-    CutInfo {
+fn cut() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,
@@ -74,7 +74,7 @@ impl Bed {
             drop(door);
             match made {
                 Ok(tree) => break tree,
-                Err(Interrupt::Fail(e)) => return Err(e),
+                Err(Retry::Fail(e)) => return Err(e),
                 Err(interrupt) => context.store.settle(interrupt)?,
             }
         };
@@ -155,7 +155,7 @@ impl Bed {
         self.round()
     }
 
-    /// Does something so many times, and says what that took.
+    /// Does something this many times, and says what that took.
     fn part(
         &mut self,
         name: &str,

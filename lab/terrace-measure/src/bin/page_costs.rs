@@ -11,7 +11,7 @@ use std::time::Instant;
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::{AlignedBuf, PageId, Result};
-use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Class, Cleaner, Pace, PageStore, StoreOptions};
 
 const PAGE: usize = 16384;
 const MEMORY: u64 = 64 << 20;
@@ -20,8 +20,8 @@ const PAGES: u64 = 4 * MEMORY / PAGE as u64;
 /// Pages that the steps in memory use: a quarter of what fits.
 const WARM: u64 = PAGES / 16;
 
-fn info() -> CutInfo {
-    CutInfo {
+fn info() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 0,

@@ -2,6 +2,7 @@
 //! `cargo run --release -p terrace-measure --bin transaction_bars -- FOLDER RECORDS`. What it makes in FOLDER,
 //! which must not be there, it deletes. With 80,000 records all are hot.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -19,6 +20,11 @@ const TURNS: usize = 9;
 const THREADS: u64 = 4;
 /// Keys that are asked for together.
 const TOGETHER: u64 = 64;
+
+thread_local! {
+    /// Reads of this thread that have taken their time already.
+    static PAID: Cell<usize> = const { Cell::new(0) };
+}
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -301,8 +307,18 @@ fn cold() -> Result<()> {
     let free: Arc<(Mutex<usize>, Condvar)> = Arc::new((Mutex::new(AT_ONCE), Condvar::new()));
     let slow = is_slow.clone();
     let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
-        if call != Call::Read("data") || !slow.load(Ordering::Relaxed) {
+        if !slow.load(Ordering::Relaxed) {
             return;
+        }
+        // Those that are asked for together have taken their time together.
+        match call {
+            Call::ReadTogether("data", reads) => {
+                PAID.set(reads);
+                return std::thread::sleep(READ * reads.div_ceil(AT_ONCE) as u32);
+            }
+            Call::Read("data") if PAID.get() > 0 => return PAID.set(PAID.get() - 1),
+            Call::Read("data") => {}
+            _ => return,
         }
         let (places, came_free) = &*free;
         let taken = places.lock().and_then(|mut places| {

@@ -2,12 +2,12 @@
 
 use super::plans::{number, plan};
 use crate::Setting;
+use crate::rival::{PAGE_4K, Rival, Table};
 use crate::row::Row;
 use crate::run::{run_by, train_all};
 use crate::workload::ZIPF;
 use anyhow::Result;
 use terrace_place::Tier;
-use terrace_place::rival::{PAGE_4K, Rival, Table};
 
 /// Touches of nodes within the hottest hundredth of pages: for each hundredth of these nodes, from the coldest
 /// on, which part of all touches they have so far.

@@ -24,7 +24,7 @@ const CACHE: f64 = 0.5;
 const STEP_EACH: u64 = 64;
 const STEP: usize = 256;
 
-/// What lookups touch, as a cache of so many lines sees it.
+/// What lookups touch, as a cache of this many lines sees it.
 #[derive(Debug)]
 struct Lines {
     cache: Cache,
@@ -136,7 +136,7 @@ fn key(i: u64) -> u64 {
     i << 32 | mix(i) >> 32
 }
 
-/// Runs a plan over the map, with so many fast bytes for each entry.
+/// Runs a plan over the map, with this many fast bytes for each entry.
 pub fn hybrid(plan: &Plan, which: Compact, fast: f64) -> Result<Outcome> {
     let n = plan.entries;
     ensure!(n < 1 << 31, "entries must be below two thousand million");

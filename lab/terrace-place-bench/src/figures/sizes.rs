@@ -13,7 +13,7 @@ use terrace_place::{
     Sampling, Sought, Steps,
 };
 
-/// A key of so many bytes: a number, and nothing behind it.
+/// A key of this many bytes: a number, and nothing behind it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<const N: usize>([u8; N]);
 

@@ -17,7 +17,7 @@ const FILL: usize = 180;
 /// Words of a leaf: two copies of its metadata (bits and fingerprints, five lines each), then pairs.
 const META: usize = 40;
 const WORDS: usize = 2 * META + 2 * SLOTS;
-/// The buffer has this part of the base, and so many pairs at least.
+/// The buffer has this part of the base, and at least `LEAST` pairs.
 const SHARE: f64 = 0.07;
 const LEAST: usize = 1000;
 const STRIPES: usize = 16;

@@ -27,7 +27,7 @@ impl Pool {
         }
     }
 
-    /// So many words, at a multiple of a unit of the medium.
+    /// This many words, at a multiple of a unit of the medium.
     pub fn take(&mut self, words: usize) -> Result<usize> {
         let at = self.next.next_multiple_of(32);
         self.next = at + words;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_base::{Error, Result};
 use terrace_pages::PageStore;
 
-use crate::{Attempt, Interrupt, LargeRef, Ordered, Sweep, Tier};
+use crate::{Attempt, LargeRef, Ordered, Retry, Sweep, Tier};
 
 /// An access method in a store, and whatever must live as long as they do.
 pub struct Subject<M> {
@@ -58,7 +58,7 @@ pub fn settled<T>(store: &PageStore, mut attempt: impl FnMut() -> Attempt<T>) ->
     for _ in 0..1_000_000 {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(Interrupt::HotFull) => {
+            Err(Retry::HotFull) => {
                 return Err(Error::invalid("the test does not fit into its hot tier"));
             }
             Err(interrupt) => store.settle(interrupt)?,

@@ -4,8 +4,8 @@ use terrace_base::{Error, max_key_bytes};
 
 use super::{Check, Fixture, Random, Subject, ensure, settled};
 use crate::{
-    AccessMethod, Applied, Attempt, Flags, Found, Interrupt, LargeRef, NoRoom, Plan, RecordPage,
-    Room, Touch, Value,
+    AccessMethod, Applied, Attempt, Flags, Found, LargeRef, NoRoom, Plan, RecordPage, Retry, Room,
+    Touch, Value,
 };
 
 type Before = Option<(Flags, Option<LargeRef>)>;
@@ -58,7 +58,7 @@ impl<M: AccessMethod> Hand<'_, M> {
 }
 
 /// Flags are kept and changed as asked, use counts saturate, commits come exactly with changes, an
-/// interrupted edit changes nothing, room is asked for before a split, limits are errors.
+/// edit that answers with a retry changes nothing, room is asked for before a split, limits are errors.
 ///
 /// # Errors
 /// What was not so.
@@ -168,13 +168,13 @@ fn commits<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
                     if at_commit {
                         Ok(plan)
                     } else {
-                        Err(Interrupt::Conflict)
+                        Err(Retry::Conflict)
                     }
                 },
                 &mut NoRoom,
                 &mut || {
                     asked += 1;
-                    Err(Interrupt::Conflict)
+                    Err(Retry::Conflict)
                 },
             );
             drop(door);
@@ -182,7 +182,7 @@ fn commits<M: AccessMethod>(hand: &Hand<'_, M>) -> Check {
                 refused.is_err() && asked == u32::from(at_commit),
                 "{plan:?}: {refused:?}"
             );
-            if let Err(failure @ Interrupt::Fail(_)) = refused {
+            if let Err(failure @ Retry::Fail(_)) = refused {
                 return Err(super::Failure(format!("{plan:?}: {failure:?}")));
             }
             let got = hand.get(b"commit", Touch::No)?;
@@ -256,7 +256,7 @@ impl Room for Victims {
     }
 }
 
-/// With somebody who always makes room, a page of records is never split.
+/// With a caller that always makes room, a page of records is never split.
 fn room<F: Fixture>(fixture: &F, page_bytes: usize) -> Check {
     let subject = fixture.create(page_bytes, 300)?;
     let hand = Hand { subject: &subject };

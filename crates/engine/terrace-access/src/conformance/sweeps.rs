@@ -2,7 +2,7 @@
 
 use super::methods::Hand;
 use super::{Check, Effort, Fixture, KeyKind, Random, Subject, ensure, settled};
-use crate::{Attempt, Edge, Flags, Interrupt, Ordered, Sweep, Touch, Window};
+use crate::{Attempt, Edge, Flags, Ordered, Retry, Sweep, Touch, Window};
 
 /// Least fill of leaves after a load in order: a small record more would not have fitted.
 const SORTED_FILL: f64 = 0.94;
@@ -86,7 +86,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
         };
         hand.put(&key(i), &key(i), dirty.with_use_count((i % 4) as u8))?;
     }
-    // One sweep that counts down and drops the clean ones which nobody used.
+    // One sweep that counts down and drops the clean ones that were not used.
     let mut window = Window::new();
     let mut dropped = 0;
     for position in positions(&subject, &mut window)? {
@@ -103,7 +103,7 @@ pub fn sweeps_keep_every_record<F: Fixture>(
                     let flags = page.flags(i)?;
                     if large.is_some() || value != found || page.find(&found)? != Some(i) {
                         let what = format!("record {i} of a page is not itself");
-                        return Err(Interrupt::Fail(terrace_base::Error::invalid(what)));
+                        return Err(Retry::Fail(terrace_base::Error::invalid(what)));
                     }
                     match flags.use_count() {
                         0 if !flags.is_dirty() => {

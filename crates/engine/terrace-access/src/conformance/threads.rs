@@ -37,11 +37,11 @@ fn moving(writer: usize, i: usize) -> Vec<u8> {
 }
 
 /// Writers on keys of their own, readers that never miss a key that stays and never see a value
-/// that nobody wrote, scanners in both directions that see each stable key once. In the end all is
+/// that no writer wrote, scanners in both directions that see each stable key once. In the end all is
 /// as each writer's model says.
 ///
 /// # Errors
-/// What somebody saw.
+/// What a thread saw.
 pub fn threads_agree<F: Fixture>(fixture: &F, page_bytes: usize, effort: Effort) -> Check {
     let pages = super::memory_pages(fixture, page_bytes, effort);
     let subject = fixture.create(page_bytes, pages)?;

@@ -5,14 +5,14 @@
 //! node with one child below which nothing is left is as empty as it gets. So the tree folds up
 //! from the left until the root is an empty leaf.
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, Retry, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
 use super::BTree;
-use super::descend::{BAD_LEVEL, node_of, sound};
+use super::descend::{Descent, node_of, sound};
 use super::image::{build, install};
-use super::layout::{Extra, Shape, Stored};
+use super::layout::{Shape, Stored};
 use super::leaf::{Counts, erase};
 use super::remove::Neighbours;
 use crate::overflow;
@@ -22,12 +22,12 @@ const STEP_PAGES: usize = 32;
 
 impl BTree {
     /// Gives the root page back; the tree must be empty ([`try_clear_step`](terrace_access::AccessMethod::try_clear_step) returned
-    /// false), and nobody may use it any more.
+    /// false), and no thread may use it any more.
     ///
     /// # Errors
     /// `Miss` when the root is not in memory; `Fail` when the tree is not empty.
-    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
-        let root = self.store.exclusive(self.root, door)?;
+    pub fn try_free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
+        let root = self.descent().root_exclusive(door)?;
         let node = node_of!(root)?;
         if !node.is_leaf() || node.count > 0 {
             return Err(terrace_base::Error::invalid("only an empty tree can be freed").into());
@@ -37,7 +37,7 @@ impl BTree {
     }
 
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(height² + pages freed).
-    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    pub(crate) fn clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let mut budget = STEP_PAGES;
         while budget > 0 {
             if !self.fold(door, &mut budget)? {
@@ -48,8 +48,9 @@ impl BTree {
     }
 
     /// Does one thing towards emptiness; returns whether there was any to do.
-    fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
-        let mut page = self.store.exclusive(self.root, door)?;
+    fn fold(&self, door: &WriteGuard<'_>, budget: &mut usize) -> Attempt<bool> {
+        let descent = self.descent();
+        let mut page = descent.root_exclusive(door)?;
         loop {
             let (at, node) = (page.pid(), node_of!(page)?);
             if node.is_leaf() {
@@ -57,47 +58,47 @@ impl BTree {
             }
             let first = sound!(page, node.child(0))?;
             if node.count == 0 {
-                if at == self.root {
+                if at == descent.root() {
                     // In memory, or else it could not be taken back.
-                    drop(self.child_of(&page, first, || self.store.shared(first))?);
+                    drop(descent.shared_under(&page, first)?);
                     // One child is left: its content becomes the root's.
-                    if !self.lower_root(door, page)? {
-                        return Err(Interrupt::Conflict);
+                    if !self.nodes().lower_root(door, page)? {
+                        return Err(Retry::Conflict);
                     }
                     *budget = budget.saturating_sub(1);
                     return Ok(true);
                 }
-                page = self.step_down(door, page, first)?;
+                page = descent.exclusive_below(door, &page, first)?;
                 continue;
             }
             let (level, second) = (node.level - 1, sound!(page, node.child(1))?);
-            // Down from here nobody else is waited for: only this call works on what is below.
+            // Down from here no other thread is waited for: only this call works on what is below.
             // A page that refers to itself, or twice to another, would be waited for without end.
             if first == second || first == at || second == at {
                 return Err(page.torn("this node names itself or one child twice"));
             }
-            if !self.is_bare(&page, first)? {
-                page = self.step_down(door, page, first)?;
+            if !is_bare(descent, &page, first)? {
+                page = descent.exclusive_below(door, &page, first)?;
                 continue;
             }
-            if !self.is_bare(&page, second)? {
-                page = self.step_down(door, page, second)?;
+            if !is_bare(descent, &page, second)? {
+                page = descent.exclusive_below(door, &page, second)?;
                 continue;
             }
-            let left = self.child_of(&page, first, || self.store.exclusive(first, door))?;
-            let right = self.child_of(&page, second, || self.store.exclusive(second, door))?;
+            let left = descent.exclusive_under(door, &page, first)?;
+            let right = descent.exclusive_under(door, &page, second)?;
             let pair = Neighbours {
                 parent: page,
                 entry: 0,
                 left,
                 right,
             };
-            if let Some(pair) = self.join(pair, level)? {
-                // Somebody may have put a record there before they were latched.
+            if let Some(pair) = self.nodes().join(pair, level)? {
+                // Another thread may have put a record there before they were latched.
                 return Err(
                     match node_of!(pair.left)?.count + node_of!(pair.right)?.count {
                         0 => pair.left.torn("two empty nodes do not fit into one page"),
-                        _ => Interrupt::Conflict,
+                        _ => Retry::Conflict,
                     },
                 );
             }
@@ -106,61 +107,10 @@ impl BTree {
         }
     }
 
-    /// Gets a child of a latched node.
-    fn child_of<T>(
-        &self,
-        parent: &Exclusive<'_>,
-        child: PageId,
-        get: impl Fn() -> Attempt<T>,
-    ) -> Attempt<T> {
-        self.look(parent.pid(), child, get, |why| parent.torn(why))
-    }
-
-    /// Goes on to a child, which must be a node of the level below.
-    fn step_down<'d>(
-        &'d self,
-        door: &'d Door<'_>,
-        page: Exclusive<'d>,
-        child: PageId,
-    ) -> Attempt<Exclusive<'d>> {
-        let below = self.child_of(&page, child, || self.store.exclusive(child, door))?;
-        match node_of!(below)?.level + 1 == node_of!(page)?.level {
-            true => Ok(below),
-            false => Err(below.torn(BAD_LEVEL)),
-        }
-    }
-
-    /// Whether there is nothing below this child of a latched node: an empty leaf, or a chain of single
-    /// children that ends in one.
-    fn is_bare(&self, parent: &Exclusive<'_>, child: PageId) -> Attempt<bool> {
-        let mut page = self.child_of(parent, child, || self.store.shared(child))?;
-        let mut above = node_of!(parent)?.level;
-        loop {
-            let node = node_of!(page)?;
-            if node.level + 1 != above {
-                return Err(page.torn(BAD_LEVEL));
-            }
-            above = node.level;
-            if node.count > 0 || node.is_leaf() {
-                return Ok(node.count == 0);
-            }
-            let pid = sound!(page, node.child(0))?;
-            if pid == parent.pid() {
-                return Err(page.torn("this node has an ancestor as its child"));
-            }
-            page = self.look(
-                page.pid(),
-                pid,
-                || self.store.shared(pid),
-                |why| page.torn(why),
-            )?;
-        }
-    }
-
     /// Removes all records of a leaf, large values first. Returns whether there was anything.
     fn empty_leaf(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         mut page: Exclusive<'_>,
         budget: &mut usize,
     ) -> Attempt<bool> {
@@ -179,7 +129,7 @@ impl BTree {
                 continue;
             }
             // The record keeps what is left of its chain, so that nothing is lost if this ends
-            // half-way; as a value it is of no use to anybody any more.
+            // half-way; as a value it is of no use any more.
             let mut after = None;
             while !large.head.is_none() {
                 if *budget == 0 {
@@ -188,7 +138,7 @@ impl BTree {
                 if large.head == page.pid() {
                     return Err(page.torn("a large value of this leaf begins in the leaf itself"));
                 }
-                large.head = overflow::free_first(&self.store, door, large.head, &mut after)?;
+                large.head = overflow::free_first(self.store(), door, large.head, &mut after)?;
                 page.change(at, 8)?
                     .copy_from_slice(&large.word().to_le_bytes());
                 *budget -= 1;
@@ -198,21 +148,32 @@ impl BTree {
         let node = node_of!(page)?;
         let (low, high) = (sound!(page, node.low())?, sound!(page, node.high())?);
         let members = Counts::of(&page)?.members.wrapping_add(1);
-        let extra = Extra::Members(members);
         let mut image = vec![0; page.bytes().len()];
         build(
             &mut image,
-            &Shape {
-                level: 0,
-                low: &low,
-                high: high.as_deref(),
-                extra,
-            },
+            &Shape::leaf(&low, high.as_deref(), members),
             &[],
             (0, 0),
         );
         install(page.change_all()?, &image);
         *budget = budget.saturating_sub(1);
         Ok(true)
+    }
+}
+
+/// Whether there is nothing below this child of a latched node: an empty leaf, or a chain of single
+/// children that ends in one.
+fn is_bare(descent: &Descent, parent: &Exclusive<'_>, child: PageId) -> Attempt<bool> {
+    let mut page = descent.shared_below(parent, child)?;
+    loop {
+        let node = node_of!(page)?;
+        if node.count > 0 || node.is_leaf() {
+            return Ok(node.count == 0);
+        }
+        let pid = sound!(page, node.child(0))?;
+        if pid == parent.pid() {
+            return Err(page.torn("this node has an ancestor as its child"));
+        }
+        page = descent.shared_below(&page, pid)?;
     }
 }

@@ -4,15 +4,16 @@
 //! so waiting threads cannot form a circle; upgrades and neighbours are only tried. A child is
 //! believed to be one once its parent has been validated after the child's version was taken.
 
-use terrace_access::{Attempt, Door, Edge, Interrupt};
+use std::sync::Arc;
+
+use terrace_access::{Attempt, Edge, Retry, WriteGuard};
 use terrace_base::PageId;
 use terrace_base::sync::spin_loop;
-use terrace_pages::{Exclusive, Optimistic, Shared, Staying, View};
+use terrace_pages::{Exclusive, Optimistic, PageStore, Shared, Staying, View};
 
-use super::BTree;
 use super::layout::{MAX_LEVEL, Node};
 
-/// Optimistic attempts before latches are taken on the way down, so that nobody starves.
+/// Optimistic attempts before latches are taken on the way down, so that no caller starves.
 pub(crate) const PATIENCE: u32 = 8;
 
 pub(crate) const NO_NODE: &str = "this is not a node of a tree, or its header contradicts itself";
@@ -53,11 +54,72 @@ macro_rules! sound {
 }
 pub(crate) use sound;
 
-impl BTree {
+/// A latched node, as the parent of a child that is wanted.
+pub(crate) trait Latched {
+    /// Its number.
+    fn pid(&self) -> PageId;
+    /// Its bytes.
+    fn view(&self) -> View<'_>;
+    /// What it means that they make no sense.
+    fn torn(&self, what: &str) -> Retry;
+}
+
+macro_rules! latched {
+    ($($guard:ident),*) => {
+        $(impl Latched for $guard<'_> {
+            fn pid(&self) -> PageId {
+                $guard::pid(self)
+            }
+
+            fn view(&self) -> View<'_> {
+                $guard::view(self)
+            }
+
+            fn torn(&self, what: &str) -> Retry {
+                $guard::torn(self, what)
+            }
+        })*
+    };
+}
+latched!(Shared, Exclusive);
+
+/// Where a tree begins, and all ways down from there. It knows nothing of records, nor of how a tree changes.
+pub(crate) struct Descent {
+    store: Arc<PageStore>,
+    root: PageId,
+}
+
+impl Descent {
+    pub fn new(store: Arc<PageStore>, root: PageId) -> Descent {
+        Descent { store, root }
+    }
+
+    /// Number of the root page; never changes.
+    #[inline]
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// The store that all pages lie in.
+    #[inline]
+    pub fn store(&self) -> &Arc<PageStore> {
+        &self.store
+    }
+
+    /// The root under its shared latch.
+    pub fn root_shared(&self) -> Attempt<Shared<'_>> {
+        self.store.shared(self.root)
+    }
+
+    /// The root under its exclusive latch.
+    pub fn root_exclusive<'d>(&'d self, door: &'d WriteGuard<'_>) -> Attempt<Exclusive<'d>> {
+        self.store.exclusive(self.root, door)
+    }
+
     /// Goes down to `level` without latches. The parent was valid when the node's version was
     /// taken; what is read of the node is still to be validated. O(height).
     #[inline]
-    pub(crate) fn descend(&self, edge: Edge<'_>, level: u8) -> Attempt<Way<'_>> {
+    pub fn descend(&self, edge: Edge<'_>, level: u8) -> Attempt<Way<'_>> {
         self.descend_and(edge, level, |_| {})
     }
 
@@ -85,7 +147,7 @@ impl BTree {
                 return if seen.level == level {
                     Ok(Way { parent, node })
                 } else {
-                    Err(Interrupt::Conflict)
+                    Err(Retry::Conflict)
                 };
             }
             let pid = match seen.step(edge) {
@@ -102,28 +164,63 @@ impl BTree {
             expected = Some(seen.level - 1);
             parent = Some(std::mem::replace(&mut node, next?));
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// Goes down to the leaf with shared latches, from parent to child: slower, but it arrives.
-    pub(crate) fn descend_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
-        let mut node = self.store.shared(self.root)?;
+    pub fn descend_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
+        let mut node = self.root_shared()?;
         let mut level = node_of!(node)?.level;
         while level > 0 {
             let (_, pid) = sound!(node, node_of!(node)?.step(edge))?;
-            let next = self.look(
-                node.pid(),
-                pid,
-                || self.store.shared(pid),
-                |why| node.torn(why),
-            )?;
+            node = self.shared_below(&node, pid)?;
             level -= 1;
-            if node_of!(next)?.level != level {
-                return Err(next.torn(BAD_LEVEL));
-            }
-            node = next;
         }
         Ok(node)
+    }
+
+    /// Makes sure that the leaf at this edge is in memory.
+    pub fn reach(&self, edge: Edge<'_>) -> Attempt<()> {
+        for _ in 0..PATIENCE {
+            match self.descend(edge, 0) {
+                Err(Retry::Conflict) => spin_loop(),
+                other => return self.note_following(edge, other.map(|_| ())),
+            }
+        }
+        self.descend_shared(edge).map(|_| ())
+    }
+
+    /// As [`PageStore::note_following`](terrace_pages::PageStore::note_following), if a leaf was missed at this edge.
+    pub fn note_following<T>(&self, edge: Edge<'_>, reached: Attempt<T>) -> Attempt<T> {
+        if let Err(Retry::Miss(leaf)) = reached {
+            // A hint: whatever stands in the way, there is none.
+            let _ = self.following(edge, leaf);
+        }
+        reached
+    }
+
+    fn following(&self, edge: Edge<'_>, leaf: PageId) -> Attempt<()> {
+        let most = self.store.most_following();
+        let parent = self.descend(edge, 1)?.node;
+        let Ok(node) = Node::open(parent.view()) else {
+            return Err(Retry::Conflict);
+        };
+        let Ok((at, pid)) = node.step(edge) else {
+            return Err(Retry::Conflict);
+        };
+        let places = match edge {
+            Edge::From(_) => at + 1..node.children().min(at + 1 + most),
+            _ => at.saturating_sub(most)..at,
+        };
+        let mut pages: Vec<PageId> = places.filter_map(|i| node.child(i).ok()).collect();
+        parent.validate()?;
+        if !matches!(edge, Edge::From(_)) {
+            pages.reverse();
+        }
+        if pid == leaf {
+            self.store.note_following(leaf, pages.into_iter());
+        }
+        Ok(())
     }
 
     /// Number of levels, 1 when the root is a leaf. For statistics: it may grow at any time.
@@ -131,13 +228,13 @@ impl BTree {
     /// # Errors
     /// `Miss` when the root is not in memory.
     pub fn try_height(&self) -> Attempt<usize> {
-        let root = self.store.shared(self.root)?;
+        let root = self.root_shared()?;
         Ok(node_of!(root)?.level as usize + 1)
     }
 
     /// Lets the pages on the way to the leaf at this edge stay in memory; `staying` says which do already. For
     /// who knows that the tree does not change meanwhile. O(height²).
-    pub(crate) fn let_way_stay<'s>(
+    pub fn let_way_stay<'s>(
         &'s self,
         edge: Edge<'_>,
         staying: &mut Vec<(PageId, Staying<'s>)>,
@@ -153,13 +250,13 @@ impl BTree {
     }
 
     /// The leaf at this edge under its shared latch.
-    pub(crate) fn leaf_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
+    pub fn leaf_shared(&self, edge: Edge<'_>) -> Attempt<Shared<'_>> {
         for _ in 0..PATIENCE {
             match self
                 .descend(edge, 0)
                 .and_then(|way| way.node.upgrade_shared())
             {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other,
             }
         }
@@ -168,9 +265,9 @@ impl BTree {
 
     /// The node on `level` at this edge under its exclusive latch, with its parent under its own
     /// if `with_parent`. `patient`: waits for latches instead of giving up on a conflict.
-    pub(crate) fn latch<'d>(
+    pub fn latch<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         edge: Edge<'_>,
         level: u8,
         with_parent: bool,
@@ -206,23 +303,23 @@ impl BTree {
 
     fn latch_patiently<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         edge: Edge<'_>,
         level: u8,
         with_parent: bool,
     ) -> Attempt<Pair<'d>> {
         // The highest level that is latched exclusively.
         let top = level + u8::from(with_parent);
-        let mut above = self.store.shared(self.root)?;
+        let mut above = self.root_shared()?;
         let height = node_of!(above)?.level;
         if height < level {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let first = if height <= top {
             drop(above);
-            let root = self.store.exclusive(self.root, door)?;
+            let root = self.root_exclusive(door)?;
             if node_of!(root)?.level != height {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             root
         } else {
@@ -231,23 +328,9 @@ impl BTree {
                 let at = seen.level;
                 let (_, pid) = sound!(above, seen.step(edge))?;
                 if at == top + 1 {
-                    break self.look(
-                        above.pid(),
-                        pid,
-                        || self.store.exclusive(pid, door),
-                        |why| above.torn(why),
-                    )?;
+                    break self.exclusive_under(door, &above, pid)?;
                 }
-                let next = self.look(
-                    above.pid(),
-                    pid,
-                    || self.store.shared(pid),
-                    |why| above.torn(why),
-                )?;
-                if node_of!(next)?.level != at - 1 {
-                    return Err(next.torn(BAD_LEVEL));
-                }
-                above = next;
+                above = self.shared_below(&above, pid)?;
             };
             // A page that names this one as its child would be waited for while it is held.
             drop(above);
@@ -265,15 +348,7 @@ impl BTree {
             return Err(first.torn(BAD_LEVEL));
         }
         let (child, pid) = sound!(first, seen.step(edge))?;
-        let node = self.look(
-            first.pid(),
-            pid,
-            || self.store.exclusive(pid, door),
-            |why| first.torn(why),
-        )?;
-        if node_of!(node)?.level != level {
-            return Err(node.torn(BAD_LEVEL));
-        }
+        let node = self.exclusive_below(door, &first, pid)?;
         Ok(Pair {
             parent: Some(first),
             child,
@@ -281,11 +356,11 @@ impl BTree {
         })
     }
 
-    /// A neighbour of a latched node, if it is in memory and nobody holds it: never waits, because
+    /// A neighbour of a latched node, if it is in memory and no thread holds it: never waits, because
     /// neighbours have no order. `None` also when it is not on `level`.
-    pub(crate) fn try_neighbour<'d>(
+    pub fn try_neighbour<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         pid: PageId,
         level: u8,
     ) -> Attempt<Option<Exclusive<'d>>> {
@@ -296,32 +371,64 @@ impl BTree {
                 }
                 Ok(Some(page))
             }
-            Err(Interrupt::Fail(e)) => Err(Interrupt::Fail(e)),
+            Err(Retry::Fail(e)) => Err(Retry::Fail(e)),
             Err(_) => Ok(None),
         }
     }
-}
 
-impl BTree {
+    /// A child of a latched node under its shared latch, whatever its level.
+    pub fn shared_under(&self, parent: &impl Latched, child: PageId) -> Attempt<Shared<'_>> {
+        self.under(parent, child, || self.store.shared(child))
+    }
+
+    /// The same under its exclusive latch.
+    pub fn exclusive_under<'d>(
+        &'d self,
+        door: &'d WriteGuard<'_>,
+        parent: &impl Latched,
+        child: PageId,
+    ) -> Attempt<Exclusive<'d>> {
+        self.under(parent, child, || self.store.exclusive(child, door))
+    }
+
+    /// A child of a latched node under its shared latch, which must be a node of the level below.
+    pub fn shared_below(&self, parent: &impl Latched, child: PageId) -> Attempt<Shared<'_>> {
+        below(parent, self.shared_under(parent, child)?)
+    }
+
+    /// The same under its exclusive latch.
+    pub fn exclusive_below<'d>(
+        &'d self,
+        door: &'d WriteGuard<'_>,
+        parent: &impl Latched,
+        child: PageId,
+    ) -> Attempt<Exclusive<'d>> {
+        below(parent, self.exclusive_under(door, parent, child)?)
+    }
+
     /// Gets a child while its parent is latched: it exists, so a conflict passes. A page that
     /// names itself as its child would be waited for without end, and is damaged.
-    pub(crate) fn look<T>(
+    fn under<T>(
         &self,
-        parent: PageId,
+        parent: &impl Latched,
         child: PageId,
         get: impl Fn() -> Attempt<T>,
-        damage: impl Fn(&str) -> Interrupt,
     ) -> Attempt<T> {
-        loop {
-            if child == parent {
-                break;
-            }
+        while child != parent.pid() {
             match get() {
-                Err(Interrupt::Conflict) if self.store.exists(child) => self.store.back_off()?,
-                Err(Interrupt::Conflict) => break,
+                Err(Retry::Conflict) if self.store.exists(child) => self.store.back_off()?,
+                Err(Retry::Conflict) => break,
                 other => return other,
             }
         }
-        Err(damage(NO_CHILD))
+        Err(parent.torn(NO_CHILD))
+    }
+}
+
+/// The child, if it is a node of the level below its parent's.
+fn below<T: Latched>(parent: &impl Latched, child: T) -> Attempt<T> {
+    match node_of!(child)?.level + 1 == node_of!(parent)?.level {
+        true => Ok(child),
+        false => Err(child.torn(BAD_LEVEL)),
     }
 }

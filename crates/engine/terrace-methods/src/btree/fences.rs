@@ -1,10 +1,9 @@
 //! Where leaves begin, and how many there are: read from their parents, without looking at them.
 
-use terrace_access::{Attempt, Edge, Interrupt};
+use terrace_access::{Attempt, Edge, Retry};
 use terrace_base::sync::spin_loop;
 
-use super::BTree;
-use super::descend::{BAD_RECORD, PATIENCE};
+use super::descend::{BAD_RECORD, Descent, PATIENCE};
 use super::layout::{Node, Seen};
 
 /// Separators of one parent of leaves.
@@ -14,7 +13,7 @@ struct Above {
     high: Option<Vec<u8>>,
 }
 
-impl BTree {
+impl Descent {
     /// The low fences of at most `most` leaves that begin above `from` and below `to`. O(log n + leaves).
     ///
     /// # Errors
@@ -50,7 +49,7 @@ impl BTree {
     /// How many leaves there are, or `most` where there are more. O(parents of leaves).
     ///
     /// # Errors
-    /// As [`BTree::leaf_fences`].
+    /// As [`Descent::leaf_fences`].
     pub(crate) fn count_leaves(&self, most: usize) -> Attempt<usize> {
         let (mut leaves, mut at) = (0, Some(Vec::new()));
         while let Some(low) = at
@@ -65,7 +64,7 @@ impl BTree {
         Ok(leaves.min(most))
     }
 
-    /// The parent of the leaf that covers the key, with at most so many of its separators, from this key
+    /// The parent of the leaf that covers the key, with at most `most` of its separators, from this key
     /// on; `None` where the root is a leaf.
     fn parent_at(&self, key: &[u8], most: usize) -> Attempt<Option<Above>> {
         for _ in 0..PATIENCE {
@@ -79,11 +78,11 @@ impl BTree {
                 Ok(Some(above))
             });
             match read {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other,
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 }
 

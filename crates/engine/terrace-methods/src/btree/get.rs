@@ -1,15 +1,14 @@
 //! Looking a key up.
 
-use terrace_access::{Attempt, Edge, Flags, Found, Interrupt, Touch};
+use terrace_access::{Attempt, Edge, Flags, Found, Retry, Touch};
 use terrace_base::sync::spin_loop;
 use terrace_pages::View;
 
-use super::BTree;
-use super::descend::{BAD_RECORD, OUTSIDE, PATIENCE, node_of, sound};
+use super::descend::{BAD_RECORD, Descent, OUTSIDE, PATIENCE, node_of, sound};
 use super::layout::{Node, Seen, Stored};
 use crate::fault::{self, Fault};
 
-impl BTree {
+impl Descent {
     /// See [`terrace_access::AccessMethod::try_get`].
     #[inline]
     pub(super) fn get(
@@ -20,7 +19,7 @@ impl BTree {
     ) -> Attempt<Option<Found>> {
         for _ in 0..PATIENCE {
             match self.get_once(key, touch, value) {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other,
             }
         }
@@ -37,7 +36,7 @@ impl BTree {
         leaf.validate()?;
         if touch == Touch::Raise
             && let Some(found) = found
-            && (found.flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint))
+            && may_rise(found.flags)
         {
             leaf.hint(Node::slot_at(slot) + 2, raise);
         }
@@ -58,11 +57,15 @@ impl BTree {
     }
 }
 
-/// One more use, unless there are as many as can be counted.
+/// Whether there are fewer uses than can be counted.
+#[inline]
+pub(super) fn may_rise(flags: Flags) -> bool {
+    flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint)
+}
+
+/// One more use, if it can be counted.
 pub(super) fn raise(word: u16) -> Option<u16> {
-    let flags = Flags(word as u8 & Flags::MASK);
-    let more = flags.use_count() < Flags::MAX_USE || fault::planted(Fault::EndlessHint);
-    more.then_some(word.wrapping_add(1))
+    may_rise(Flags(word as u8 & Flags::MASK)).then_some(word.wrapping_add(1))
 }
 
 /// The record of a key in a leaf: what a lookup finds, the slot, and where its value is.

@@ -22,6 +22,16 @@ pub(crate) enum Payload<'a> {
     Child(PageId),
 }
 
+impl Payload<'_> {
+    /// The child of an inner record.
+    pub fn child(&self) -> Option<PageId> {
+        match self {
+            Payload::Child(child) => Some(*child),
+            Payload::Value(_) => None,
+        }
+    }
+}
+
 /// One record; its key is `head` and `tail` together.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {

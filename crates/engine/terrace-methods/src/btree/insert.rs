@@ -1,15 +1,14 @@
 //! Putting a record into a leaf: decided first, then done without any way to fail.
 
-use terrace_access::{Attempt, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Flags, Retry, Value};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
-use super::BTree;
 use super::descend::{node_of, sound};
-use super::image::{Item, Payload, Sizes, build, capacity, install, parts};
+use super::image::{Item, Sizes, build, capacity, install, parts};
 use super::layout::{
     CHILD_BYTES, COUNT, Extra, HEADER, LeafRecord, Node, Numbers, SLOT_BYTES, SLOTS, Seen, Shape,
-    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, value_bytes,
+    encode_inner, encode_leaf, encode_slot, head_of, key_bytes, max_inline, value_bytes,
 };
 use super::leaf::{Counts, set_flags};
 use crate::fault::{self, Fault};
@@ -146,12 +145,7 @@ impl Put<'_> {
                 counts.members = counts.members.wrapping_add(1);
             }
         }
-        let shape = Shape {
-            level: 0,
-            low: now.low,
-            high: now.high,
-            extra: Extra::Members(counts.members),
-        };
+        let shape = Shape::leaf(now.low, now.high, counts.members);
         let bytes = Sizes::of(&now.items).node(0, now.items.len(), now.low, now.high);
         if bytes > capacity(copy.len()) {
             return Ok(None);
@@ -169,7 +163,7 @@ impl Put<'_> {
                 install(page.change_all()?, &image);
                 Ok(())
             }
-            How::NoRoom(_) => Err(Interrupt::Conflict),
+            How::NoRoom(_) => Err(Retry::Conflict),
         }
     }
 
@@ -299,27 +293,15 @@ pub(crate) fn insert_inner(
     }
 }
 
-impl BTree {
-    /// Whether this value may lie beside its key.
-    pub(crate) fn fits_inline(&self, value: Value<'_>) -> Attempt<()> {
-        let limit = super::max_inline(self.store.page_bytes());
-        match value {
-            Value::Inline(v) if v.len() > limit => Err(terrace_base::Error::ValueTooLong {
-                len: v.len(),
-                limit,
-            }
-            .into()),
-            _ => Ok(()),
+/// Whether this value may lie beside its key.
+pub(crate) fn check_inline(value: Value<'_>, page_bytes: usize) -> Attempt<()> {
+    let limit = max_inline(page_bytes);
+    match value {
+        Value::Inline(v) if v.len() > limit => Err(terrace_base::Error::ValueTooLong {
+            len: v.len(),
+            limit,
         }
-    }
-}
-
-impl Payload<'_> {
-    /// The child of an inner record.
-    pub fn child(&self) -> Option<PageId> {
-        match self {
-            Payload::Child(child) => Some(*child),
-            Payload::Value(_) => None,
-        }
+        .into()),
+        _ => Ok(()),
     }
 }

@@ -393,6 +393,18 @@ pub(crate) struct Shape<'a> {
     pub extra: Extra,
 }
 
+impl<'a> Shape<'a> {
+    /// That of a leaf.
+    pub fn leaf(low: &'a [u8], high: Option<&'a [u8]>, members: u32) -> Shape<'a> {
+        Shape {
+            level: 0,
+            low,
+            high,
+            extra: Extra::Members(members),
+        }
+    }
+}
+
 /// See [`Shape::extra`].
 #[derive(Clone, Copy)]
 pub(crate) enum Extra {

@@ -105,7 +105,7 @@ pub(crate) fn erase(page: &mut Exclusive<'_>, i: usize) -> Attempt<Hole> {
     Ok(hole)
 }
 
-/// Removes these records of so many bytes together, whose numbers ascend: they can be taken out. O(records).
+/// Removes these records, of `bytes` bytes together, whose numbers ascend: they can be taken out. O(records).
 fn remove(page: &mut Exclusive<'_>, which: &[usize], bytes: usize) -> Attempt<()> {
     let mut counts = Counts::of(page)?;
     counts.numbers.remove_all(page, which, bytes)?;

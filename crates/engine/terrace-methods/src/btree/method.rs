@@ -1,24 +1,28 @@
 //! The tree as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cut, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt,
-    Neighbours, Ordered, Plan, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Capabilities, Edge, Flags, Found, InStorage, Neighbours,
+    Ordered, Plan, PreparedDelete, RangeDeletes, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    WriteGuard,
 };
-use terrace_base::sync::spin_loop;
 use terrace_base::{PageId, Result};
 
-use super::cut::Wanted;
-use super::descend::PATIENCE;
+use super::range_delete::Wanted;
 use super::{BTree, scan};
 
 impl AccessMethod for BTree {
+    const CAPABILITIES: Capabilities = Capabilities {
+        cuts: true,
+        ..Capabilities::PLAIN
+    };
+
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
-        self.get(key, touch, value)
+        self.descent().get(key, touch, value)
     }
 
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -28,10 +32,14 @@ impl AccessMethod for BTree {
     }
 
     fn do_without(&self, page: PageId) -> bool {
-        self.spared.lock().note(page, false)
+        self.spares(page)
     }
 
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    fn each_page(&self, page: &mut dyn FnMut(PageId)) {
+        self.each_readable(self.root(), None, page);
+    }
+
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         self.clear_step(door)
     }
 
@@ -46,7 +54,9 @@ impl AccessMethod for BTree {
 
 impl Ordered for BTree {
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
-        scan::copy(&self.leaf_shared(edge)?, edge, window)
+        let descent = self.descent();
+        let leaf = descent.note_following(edge, descent.leaf_shared(edge))?;
+        scan::copy(&leaf, edge, window)
     }
 
     fn try_window_if(
@@ -55,7 +65,7 @@ impl Ordered for BTree {
         select: &mut dyn FnMut(Flags) -> bool,
         window: &mut Window,
     ) -> Attempt<()> {
-        scan::copy_if(&self.leaf_shared(edge)?, edge, select, window)
+        scan::copy_if(&self.descent().leaf_shared(edge)?, edge, select, window)
     }
 
     fn try_window_within(
@@ -65,27 +75,21 @@ impl Ordered for BTree {
         select: &mut dyn FnMut(Flags) -> bool,
         window: &mut Window,
     ) -> Attempt<()> {
-        let leaf = self.leaf_shared(Edge::From(low))?;
+        let leaf = self.descent().leaf_shared(Edge::From(low))?;
         scan::copy_within(&leaf, low, high, select, window)
     }
 
     fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        let leaf = self.leaf_shared(Edge::From(position))?;
+        let leaf = self.descent().leaf_shared(Edge::From(position))?;
         scan::copy_span(&leaf, position, None, window)
     }
 
     fn still_same(&self, window: &Window) -> bool {
-        self.unchanged(window)
+        self.descent().unchanged(window)
     }
 
     fn try_reach(&self, edge: Edge<'_>) -> Attempt<()> {
-        for _ in 0..PATIENCE {
-            match self.descend(edge, 0) {
-                Err(Interrupt::Conflict) => spin_loop(),
-                other => return other.map(|_| ()),
-            }
-        }
-        self.descend_shared(edge).map(|_| ())
+        self.descent().reach(edge)
     }
 
     fn try_window_held(
@@ -94,7 +98,7 @@ impl Ordered for BTree {
         window: &mut Window,
         inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
     ) -> Attempt<()> {
-        let leaf = self.leaf_shared(edge)?;
+        let leaf = self.descent().leaf_shared(edge)?;
         scan::copy(&leaf, edge, window)?;
         inside(window)
     }
@@ -102,11 +106,13 @@ impl Ordered for BTree {
 
 impl Sampled for BTree {
     fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.random_leaf(random)
+        self.descent().random_leaf(random)
     }
 
     fn try_leaves(&self, random: &mut dyn FnMut() -> u32) -> Attempt<Option<f64>> {
-        self.random_way(random, 1).map(|(leaves, _)| Some(leaves))
+        self.descent()
+            .random_way(random, 1)
+            .map(|(leaves, _)| Some(leaves))
     }
 }
 
@@ -118,7 +124,7 @@ impl Runs for BTree {
         })
     }
 
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    fn put_run(&self, door: &WriteGuard<'_>, window: &Window, which: &[usize]) -> usize {
         self.put_records(door, window, which).0
     }
 }
@@ -126,35 +132,33 @@ impl Runs for BTree {
 impl Neighbours for BTree {
     fn try_close_up(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
-        self.close_up(door, from, to)
+        self.nodes().close_up(door, from, to)
     }
 
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
-        self.compact(door, position, fill)
+    fn try_compact(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+        self.nodes().compact(door, position, fill)
     }
 }
 
 impl InStorage for BTree {}
 
-impl Cuts for BTree {
-    const CUTS: bool = true;
-
+impl RangeDeletes for BTree {
     fn try_cut<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         low: &[u8],
         high: Option<&[u8]>,
         part: bool,
-    ) -> Attempt<Box<dyn Cut + 'd>> {
+    ) -> Attempt<Box<dyn PreparedDelete + 'd>> {
         let wanted = Wanted { part, gap: false };
         Ok(Box::new(self.cut(door, low, high, wanted)?))
     }
 
-    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
+    fn close_cut(&self, door: &WriteGuard<'_>, low: &[u8], high: Option<&[u8]>) {
         self.close_range(door, low, high);
     }
 }
@@ -162,14 +166,14 @@ impl Cuts for BTree {
 impl Sweep for BTree {
     fn try_visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn terrace_access::RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
-        self.visit(door, position, edit)
+        self.descent().visit(door, position, edit)
     }
 
-    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
-        self.pack(door, position, fill)
+    fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
+        self.nodes().pack(door, position, fill)
     }
 }

@@ -13,17 +13,18 @@
 //!   not look like the old page.
 
 mod clear;
-mod cut;
 pub(crate) mod descend;
 mod edit;
 mod fences;
-mod floor;
 mod get;
 pub(crate) mod image;
 mod insert;
 pub(crate) mod layout;
 mod leaf;
 mod method;
+mod nodes;
+mod predecessor;
+mod range_delete;
 mod remove;
 mod rooted;
 pub(crate) mod run;
@@ -38,9 +39,9 @@ mod through;
 mod tree;
 pub(crate) mod verify;
 
-pub(crate) use cut::{RangeCut, Wanted};
-pub(crate) use floor::Floor;
 pub(crate) use get::record_in;
 pub use layout::max_inline;
+pub(crate) use predecessor::Predecessor;
+pub(crate) use range_delete::{RangeDelete, Wanted};
 pub use tree::BTree;
 pub use verify::verify_node;

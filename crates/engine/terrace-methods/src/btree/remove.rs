@@ -4,17 +4,17 @@
 //! All of it is tidying: it is done when the latches can be had at once and the neighbour is in
 //! memory, and skipped otherwise, for no record depends on it.
 
-use terrace_access::{Attempt, Door, Edge, Interrupt};
+use terrace_access::{Attempt, Edge, Retry, WriteGuard};
 use terrace_base::PageId;
-use terrace_pages::{Class, Exclusive};
+use terrace_pages::Exclusive;
 
-use super::BTree;
 use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Sizes, build, capacity, install, parts};
 use super::layout::{
     CHILD_BYTES, Extra, MAX_LEVEL, Numbers, Shape, encode_inner, encode_slot, head_of, key_bytes,
 };
 use super::leaf::Counts;
+use super::nodes::Nodes;
 use crate::fault::{self, Fault};
 use crate::slotted::fit::Stretch;
 
@@ -34,16 +34,49 @@ pub(crate) struct Neighbours<'d> {
     pub right: Exclusive<'d>,
 }
 
-impl BTree {
+impl<'d> Neighbours<'d> {
+    /// The one of the two that the other one is the neighbour of, as it was before.
+    pub fn let_go(self, on_the_left: bool) -> Pair<'d> {
+        let (child, node) = match on_the_left {
+            true => (self.entry + 1, self.right),
+            false => (self.entry, self.left),
+        };
+        Pair {
+            parent: Some(self.parent),
+            child,
+            node,
+        }
+    }
+}
+
+impl Nodes {
     /// Latches a neighbour of the pair's node: the one on its left, or the one on its right.
     /// `None` when there is none under this parent or it cannot be had at once; the pair is given
     /// back.
     pub(crate) fn neighbours<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         pair: Pair<'d>,
         on_the_left: bool,
     ) -> Attempt<Result<Neighbours<'d>, Pair<'d>>> {
+        let Some(parent) = &pair.parent else {
+            return Ok(Err(pair));
+        };
+        let above = node_of!(parent)?;
+        let other = match on_the_left {
+            true => pair.child.checked_sub(1),
+            false => Some(pair.child + 1),
+        };
+        let Some(other) = other.filter(|&other| other < above.children()) else {
+            return Ok(Err(pair));
+        };
+        let (other, level) = (
+            sound!(parent, above.child(other))?,
+            node_of!(pair.node)?.level,
+        );
+        let Some(page) = self.descent().try_neighbour(door, other, level)? else {
+            return Ok(Err(pair));
+        };
         let Pair {
             parent: Some(parent),
             child,
@@ -52,55 +85,29 @@ impl BTree {
         else {
             return Ok(Err(pair));
         };
-        let above = node_of!(parent)?;
-        let other = if on_the_left {
-            child.checked_sub(1)
-        } else {
-            Some(child + 1)
+        let (left, right, entry) = match on_the_left {
+            true => (page, node, child - 1),
+            false => (node, page, child),
         };
-        let other = match other.filter(|&other| other < above.children()) {
-            Some(other) => sound!(parent, above.child(other))?,
-            None => {
-                return Ok(Err(Pair {
-                    parent: Some(parent),
-                    child,
-                    node,
-                }));
-            }
-        };
-        let level = node_of!(node)?.level;
-        Ok(match self.try_neighbour(door, other, level)? {
-            None => Err(Pair {
-                parent: Some(parent),
-                child,
-                node,
-            }),
-            Some(page) => {
-                let (left, right, entry) = match on_the_left {
-                    true => (page, node, child - 1),
-                    false => (node, page, child),
-                };
-                let low = sound!(right, node_of!(right)?.low())?;
-                if sound!(left, node_of!(left)?.high())? != Some(low) {
-                    return Err(right.torn(APART));
-                }
-                Ok(Neighbours {
-                    parent,
-                    entry,
-                    left,
-                    right,
-                })
-            }
-        })
+        let low = sound!(right, node_of!(right)?.low())?;
+        if sound!(left, node_of!(left)?.high())? != Some(low) {
+            return Err(right.torn(APART));
+        }
+        Ok(Ok(Neighbours {
+            parent,
+            entry,
+            left,
+            right,
+        }))
     }
 
     /// Merges upwards from the leaf that covers `key`, as far as nodes are thin. Best effort.
-    pub(crate) fn tidy(&self, door: &Door<'_>, key: &[u8]) {
+    pub(crate) fn tidy(&self, door: &WriteGuard<'_>, key: &[u8]) {
         self.tidy_from(door, key, 0);
     }
 
-    /// As [`BTree::tidy`], beginning at `level`.
-    pub(crate) fn tidy_from(&self, door: &Door<'_>, key: &[u8], level: u8) {
+    /// As [`Nodes::tidy`], beginning at `level`.
+    pub(crate) fn tidy_from(&self, door: &WriteGuard<'_>, key: &[u8], level: u8) {
         for level in level..=MAX_LEVEL {
             match self.merge(door, key, level) {
                 Ok(true) => {}
@@ -112,8 +119,10 @@ impl BTree {
 
     /// Merges the node at `key` with a neighbour if it is thin and both fit into one page; returns
     /// whether the parent is worth looking at. O(records).
-    fn merge(&self, door: &Door<'_>, key: &[u8], level: u8) -> Attempt<bool> {
-        let mut pair = self.latch(door, Edge::From(key), level, true, false)?;
+    fn merge(&self, door: &WriteGuard<'_>, key: &[u8], level: u8) -> Attempt<bool> {
+        let mut pair = self
+            .descent()
+            .latch(door, Edge::From(key), level, true, false)?;
         if pair.parent.is_none() {
             return self.lower_root(door, pair.node);
         }
@@ -126,29 +135,10 @@ impl BTree {
         for on_the_left in [true, false] {
             pair = match self.neighbours(door, pair, on_the_left)? {
                 Err(pair) => pair,
-                Ok(neighbours) => {
-                    let (entry, level) = (neighbours.entry, level);
-                    match self.join(neighbours, level)? {
-                        None => return Ok(true),
-                        Some(Neighbours {
-                            parent,
-                            left,
-                            right,
-                            ..
-                        }) => {
-                            let (child, node) = if on_the_left {
-                                (entry + 1, right)
-                            } else {
-                                (entry, left)
-                            };
-                            Pair {
-                                parent: Some(parent),
-                                child,
-                                node,
-                            }
-                        }
-                    }
-                }
+                Ok(neighbours) => match self.join(neighbours, level)? {
+                    None => return Ok(true),
+                    Some(neighbours) => neighbours.let_go(on_the_left),
+                },
             };
         }
         // With nothing left in it, a parent of a single child can still be taken back.
@@ -160,7 +150,7 @@ impl BTree {
     /// Moves everything of the right node into the left one and frees it; gives them back when it
     /// does not fit.
     pub(crate) fn join<'d>(&self, n: Neighbours<'d>, level: u8) -> Attempt<Option<Neighbours<'d>>> {
-        let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));
+        let (a, b) = (n.left.bytes().to_vec(), n.right.bytes().to_vec());
         let a = sound!(n.left, parts(&a))?;
         let b = sound!(n.right, parts(&b))?;
         let mut separator = Vec::new();
@@ -209,7 +199,11 @@ impl BTree {
     }
 
     /// Gives the root the content of its only child. Returns whether it did.
-    pub(crate) fn lower_root(&self, door: &Door<'_>, mut root: Exclusive<'_>) -> Attempt<bool> {
+    pub(crate) fn lower_root(
+        &self,
+        door: &WriteGuard<'_>,
+        mut root: Exclusive<'_>,
+    ) -> Attempt<bool> {
         let mut lowered = false;
         for _ in 0..MAX_LEVEL {
             let node = node_of!(root)?;
@@ -217,19 +211,17 @@ impl BTree {
                 break;
             }
             let (pid, level) = (sound!(root, node.child(0))?, node.level - 1);
-            let Some(child) = self.try_neighbour(door, pid, level)? else {
+            let Some(child) = self.descent().try_neighbour(door, pid, level)? else {
                 break;
             };
             install(root.change_all()?, child.bytes());
             if level == 0 {
-                // Nobody may take the root for the leaf that it was once before.
+                // No reader may take the root for the leaf that it was once before.
                 let mut counts = Counts::of(&root)?;
                 counts.members = self.birth();
                 counts.write(&mut root)?;
             }
-            if self.tier != Class::Hot {
-                root.set_class(self.class_of(level))?;
-            }
+            self.root_is_on(&mut root, level)?;
             child.free();
             lowered = true;
         }
@@ -306,7 +298,7 @@ pub(crate) fn replace_separator(
     )?;
     let (child, held): (PageId, usize) = (old.child, old.end() - old.start);
     let Some(suffix) = separator.get(node.prefix_len..) else {
-        return Err(Interrupt::Conflict);
+        return Err(Retry::Conflict);
     };
     let shift = node.shift;
     let len = CHILD_BYTES + key_bytes(suffix.len());

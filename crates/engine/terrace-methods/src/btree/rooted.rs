@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door, Rooted};
+use terrace_access::{Attempt, Rooted, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
@@ -13,9 +13,14 @@ impl Rooted for BTree {
 
     fn new_order(_: &mut dyn FnMut() -> u64) {}
 
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class, (): ()) -> Attempt<Self> {
+    fn create(
+        store: &Arc<PageStore>,
+        door: &WriteGuard<'_>,
+        class: Class,
+        (): (),
+    ) -> Attempt<Self> {
         let tree = BTree::create(store, door, class)?;
-        Ok(if class == Class::Hot {
+        Ok(if class.is_hot() {
             tree.as_upper_tier()
         } else {
             tree
@@ -28,7 +33,7 @@ impl Rooted for BTree {
 
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
         let tree = BTree::open(store.clone(), root, class);
-        if class == Class::Hot {
+        if class.is_hot() {
             tree.as_upper_tier()
         } else {
             tree
@@ -47,7 +52,7 @@ impl Rooted for BTree {
         BTree::root(self)
     }
 
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.try_free_root(door)
     }
 

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value, Window};
+use terrace_access::{Attempt, Edge, Flags, Retry, Value, Window, WriteGuard};
 use terrace_base::max_key_bytes;
 use terrace_base::sync::spin_loop;
 use terrace_pages::{Exclusive, Shared};
@@ -87,7 +87,12 @@ struct New {
 impl BTree {
     /// Puts the first records of a run into the leaf that covers the first key; returns how many. O(log n +
     /// records of the leaf + records of the run).
-    pub(crate) fn run(&self, door: &Door<'_>, run: Run<'_>, beside: &mut dyn Beside) -> usize {
+    pub(crate) fn run(
+        &self,
+        door: &WriteGuard<'_>,
+        run: Run<'_>,
+        beside: &mut dyn Beside,
+    ) -> usize {
         if run.len() == 0 {
             return 0;
         }
@@ -106,7 +111,7 @@ impl BTree {
         drop(leaf);
         beside.release();
         if thin {
-            self.tidy(door, run.key(0));
+            self.nodes().tidy(door, run.key(0));
         }
         done
     }
@@ -122,7 +127,7 @@ impl BTree {
     ) -> Attempt<()> {
         while *next < window.len() {
             let from = *next;
-            let leaf = self.leaf_shared(Edge::From(window.key(from)))?;
+            let leaf = self.descent().leaf_shared(Edge::From(window.key(from)))?;
             let node = node_of!(leaf)?;
             let covers = |n: usize| node.covers(window.key(n)) == Ok(true);
             let to = match covers(window.len() - 1) {
@@ -137,14 +142,14 @@ impl BTree {
         Ok(())
     }
 
-    fn latch_first<'d>(&'d self, door: &'d Door<'_>, key: &[u8]) -> Attempt<Exclusive<'d>> {
+    fn latch_first<'d>(&'d self, door: &'d WriteGuard<'_>, key: &[u8]) -> Attempt<Exclusive<'d>> {
         for _ in 0..PATIENCE {
-            match self.latch(door, Edge::From(key), 0, false, false) {
-                Err(Interrupt::Conflict) => spin_loop(),
+            match self.descent().latch(door, Edge::From(key), 0, false, false) {
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other.map(|pair| pair.node),
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 }
 
@@ -359,12 +364,12 @@ impl BTree {
     /// See [`terrace_access::Ordered::put_run`]. Returns also how many of them have taken the place of a tombstone.
     pub(crate) fn put_records(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         window: &Window,
         which: &[usize],
     ) -> (usize, usize) {
         let run = Run { window, which };
-        let most = super::max_inline(self.store.page_bytes());
+        let most = super::max_inline(self.store().page_bytes());
         let mut inline = Inline {
             run,
             most,

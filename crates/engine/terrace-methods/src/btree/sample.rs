@@ -3,10 +3,9 @@
 
 use terrace_access::Attempt;
 
-use super::BTree;
-use super::descend::{node_of, sound};
+use super::descend::{Descent, node_of, sound};
 
-impl BTree {
+impl Descent {
     /// Goes down to a leaf, at every node to one of its children as `random` has it. Returns the
     /// product of the numbers of children on the way, and a key that the leaf covers. O(height).
     ///
@@ -23,7 +22,7 @@ impl BTree {
         random: &mut dyn FnMut() -> u32,
         last: u8,
     ) -> Attempt<(f64, Vec<u8>)> {
-        let mut node = self.store.shared(self.root)?;
+        let mut node = self.root_shared()?;
         let mut leaves = 1.0;
         loop {
             let now = node_of!(node)?;
@@ -36,16 +35,7 @@ impl BTree {
             }
             let child = sound!(node, now.child(random() as usize % children))?;
             leaves *= children as f64;
-            let next = self.look(
-                node.pid(),
-                child,
-                || self.store.shared(child),
-                |why| node.torn(why),
-            )?;
-            if node_of!(next)?.level + 1 != level {
-                return Err(next.torn("this node is not on the level that its parent says"));
-            }
-            node = next;
+            node = self.shared_below(&node, child)?;
         }
     }
 }

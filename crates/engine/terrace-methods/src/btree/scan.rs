@@ -5,8 +5,7 @@ use std::ops::Range;
 use terrace_access::{Attempt, Edge, Flags, Window};
 use terrace_pages::Shared;
 
-use super::BTree;
-use super::descend::{OUTSIDE, node_of, sound};
+use super::descend::{Descent, OUTSIDE, node_of, sound};
 use super::layout::{HEADER, MEMBERS, Node, Seen, Stored, TAG};
 use crate::fault::{self, Fault};
 
@@ -173,7 +172,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-impl BTree {
+impl Descent {
     /// Like [`terrace_access::Ordered::try_window_if`], but keeps the shared latch while `inside`
     /// runs. O(records).
     pub(crate) fn window_if_held(
@@ -220,8 +219,8 @@ impl BTree {
         };
         // The counter first: a page that became an inner node meanwhile is found out by its level,
         // and a page that became a leaf again started at a number of its own.
-        self.store.ticket_u32(ticket, MEMBERS) == Some(window.membership)
-            && self.store.ticket_u32(ticket, HEADER).is_some_and(|word| {
+        self.store().ticket_u32(ticket, MEMBERS) == Some(window.membership)
+            && self.store().ticket_u32(ticket, HEADER).is_some_and(|word| {
                 let [tag, level, ..] = word.to_le_bytes();
                 tag == TAG && level & 0x7F == 0
             })

@@ -8,47 +8,37 @@
 //! Invariant: all leaves and the parent are latched before anything is changed, and from the first change
 //! on nothing can fail.
 
-use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Edge, Flags, Retry, Value, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
-use super::BTree;
 use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Sizes, build, capacity, install, parts};
 use super::insert::rebuilt_inner;
 use super::layout::{Extra, Shape};
 use super::leaf::Counts;
-use super::remove::{APART, Neighbours};
+use super::nodes::Nodes;
+use super::remove::APART;
+use super::spill::Worth;
 use super::split::in_order;
 
-/// Part of a page that must be free in a neighbour, beyond the new record, for both to be built anew. It is
-/// less than where a hot leaf spills: a split is a page more for good, and what is to be shared again
-/// soon is a tenth of what is demoted.
-const WORTH_SHARING: usize = 30;
-
-/// Which of two neighbours a leaf is.
-fn beside(n: Neighbours<'_>, on_the_left: bool) -> Pair<'_> {
-    let (child, node) = match on_the_left {
-        true => (n.entry + 1, n.right),
-        false => (n.entry, n.left),
-    };
-    Pair {
-        parent: Some(n.parent),
-        child,
-        node,
-    }
-}
-
-impl BTree {
+impl Nodes {
     /// Makes room in the full cold leaf that covers `key` for a record with this value, together with its
-    /// neighbours. Returns whether it did; where not, the leaf is to be split alone. O(records).
+    /// neighbours. Returns whether it did; where not, the leaf is to be split alone. `asks` says whether to
+    /// read one that is not in memory. O(records).
     ///
     /// # Errors
     /// `Miss` when a neighbour has to be read for that, once: if it has left memory again by the next
     /// call, it is done without.
-    pub(crate) fn share(&self, door: &Door<'_>, key: &[u8], value: Value<'_>) -> Attempt<bool> {
-        let mut pair = match self.latch(door, Edge::From(key), 0, true, false) {
-            Err(Interrupt::Conflict) => return Ok(false),
+    pub(crate) fn share(
+        &self,
+        door: &WriteGuard<'_>,
+        key: &[u8],
+        value: Value<'_>,
+        asks: &dyn Fn(PageId) -> bool,
+    ) -> Attempt<bool> {
+        let mut pair = match self.descent().latch(door, Edge::From(key), 0, true, false) {
+            Err(Retry::Conflict) => return Ok(false),
             other => other?,
         };
         if in_order(&pair.node, key)? {
@@ -57,21 +47,25 @@ impl BTree {
         for on_the_left in [true, false] {
             pair = match self.neighbours(door, pair, on_the_left)? {
                 Err(pair) => pair,
-                Ok(n) => match self.level_out(n, key, value, WORTH_SHARING)? {
+                Ok(n) => match self.level_out(n, key, value, Worth::Sharing)? {
                     None => return Ok(true),
-                    Some(n) => beside(n, on_the_left),
+                    Some(n) => n.let_go(on_the_left),
                 },
             };
         }
-        if let Some(pid) = self.to_be_read(&pair)? {
-            return Err(Interrupt::Miss(pid));
+        if let Some(pid) = self.to_be_read(&pair, asks)? {
+            return Err(Retry::Miss(pid));
         }
         self.split_together(door, pair, key, value)
     }
 
-    /// A neighbour that is not in memory.
-    fn to_be_read(&self, pair: &Pair<'_>) -> Attempt<Option<PageId>> {
-        let Some(parent) = pair.parent.as_ref().filter(|_| !self.leads) else {
+    /// A neighbour that is not in memory, and is asked for.
+    fn to_be_read(
+        &self,
+        pair: &Pair<'_>,
+        asks: &dyn Fn(PageId) -> bool,
+    ) -> Attempt<Option<PageId>> {
+        let Some(parent) = pair.parent.as_ref().filter(|_| !self.leads()) else {
             return Ok(None);
         };
         let above = node_of!(parent)?;
@@ -80,7 +74,8 @@ impl BTree {
                 continue;
             };
             let pid = sound!(parent, above.child(other))?;
-            if self.store.exists(pid) && !self.store.is_resident(pid) && self.asks_for(pid) {
+            let store = self.descent().store();
+            if store.exists(pid) && !store.is_resident(pid) && asks(pid) {
                 return Ok(Some(pid));
             }
         }
@@ -91,7 +86,7 @@ impl BTree {
     /// whether it did. O(records + entries of the parent).
     fn split_together(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         pair: Pair<'_>,
         key: &[u8],
         value: Value<'_>,
@@ -110,7 +105,7 @@ impl BTree {
         let (mut pages, mut begins) = (Vec::with_capacity(4), child);
         for at in first..child {
             let pid = sound!(parent, above.child(at))?;
-            if let Some(page) = self.try_neighbour(door, pid, 0)? {
+            if let Some(page) = self.descent().try_neighbour(door, pid, 0)? {
                 pages.push(page);
                 begins = at;
             }
@@ -118,7 +113,7 @@ impl BTree {
         pages.push(node);
         for at in child + 1..=last {
             let pid = sound!(parent, above.child(at))?;
-            if let Some(page) = self.try_neighbour(door, pid, 0)? {
+            if let Some(page) = self.descent().try_neighbour(door, pid, 0)? {
                 pages.push(page);
             }
         }
@@ -137,7 +132,7 @@ impl BTree {
     /// cannot be divided so that the new record fits wherever it belongs, or the parent has no room.
     fn split_group(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         group: Group<'_>,
         key: &[u8],
         value: Value<'_>,
@@ -147,8 +142,8 @@ impl BTree {
             begins,
             mut pages,
         } = group;
-        let page_bytes = self.store.page_bytes();
-        let copies: Vec<Vec<u8>> = pages.iter().map(BTree::private).collect();
+        let page_bytes = self.descent().store().page_bytes();
+        let copies: Vec<Vec<u8>> = pages.iter().map(|page| page.bytes().to_vec()).collect();
         let mut leaves = Vec::with_capacity(copies.len());
         for (page, copy) in pages.iter().zip(&copies) {
             leaves.push(sound!(page, parts(copy))?);
@@ -196,7 +191,7 @@ impl BTree {
             }
             images.push(image);
         }
-        let mut fresh = self.store.allocate(door, self.class_of(0))?;
+        let mut fresh = self.allocate(door, 0)?;
         let children: Vec<PageId> = std::iter::once(fresh.pid())
             .chain(pages[1..].iter().map(|page| page.pid()))
             .collect();
@@ -224,7 +219,7 @@ struct Group<'d> {
     pages: Vec<Exclusive<'d>>,
 }
 
-/// Where so many records are cut into so many parts that are about alike; `None` where there are too few.
+/// Where `records` records are cut into `parts` parts that are about alike; `None` where there are too few.
 fn even_cuts(sizes: &Sizes<'_>, records: usize, parts: usize) -> Option<Vec<usize>> {
     let all = sizes.records(0, records, 0);
     let mut cuts = Vec::with_capacity(parts - 1);

@@ -1,58 +1,61 @@
 //! Moving records between neighbouring leaves: a full hot leaf spills into one with room, and the
 //! sweep packs leaves leftwards.
 
-use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Edge, Flags, Retry, Value, WriteGuard};
 use terrace_pages::Exclusive;
 
-use super::BTree;
 use super::descend::{node_of, sound};
 use super::image::{Item, Sizes, build, capacity, install, parts};
-use super::layout::{Extra, Shape};
+use super::layout::Shape;
 use super::leaf::Counts;
+use super::nodes::Nodes;
 use super::remove::{Neighbours, plan_separator, replace_separator};
 use crate::fault::{self, Fault};
 
-/// Part of a page that must be free in both leaves together, beyond the new record, for spilling to be worth
-/// rewriting three pages.
-const WORTH_SPILLING: usize = 10;
-/// The same above an index: with half of that a load takes a twentieth longer, and the hot tier that it
-/// leaves is no better.
-const WORTH_SPILLING_ROWS: usize = 5;
+/// When it is worth rewriting three pages.
+#[derive(Clone, Copy)]
+pub(crate) enum Worth {
+    /// A hot leaf spills.
+    Spilling,
+    /// The same above an index: with half of the room a load takes a twentieth longer, and the hot tier that it
+    /// leaves is no better.
+    SpillingRows,
+    /// A cold leaf shares. That takes less room: a split is a page more for good, and what is to be shared again
+    /// soon is a tenth of what is demoted.
+    Sharing,
+}
 
-impl BTree {
+impl Worth {
+    /// What must be free in both leaves together, beyond the new record.
+    fn least_free(self, page_bytes: usize) -> usize {
+        match self {
+            Worth::Spilling => page_bytes / 10,
+            Worth::SpillingRows => page_bytes / 5,
+            Worth::Sharing => page_bytes / 30,
+        }
+    }
+}
+
+impl Nodes {
     /// Moves records from the full leaf that covers `key` to a neighbour with room, so that a record
     /// with this value fits. Returns whether it did. Best effort. O(records).
-    pub(crate) fn spill(&self, door: &Door<'_>, key: &[u8], value: Value<'_>) -> Attempt<bool> {
-        let mut pair = match self.latch(door, Edge::From(key), 0, true, false) {
-            Err(Interrupt::Conflict) => return Ok(false),
+    pub(crate) fn spill(
+        &self,
+        door: &WriteGuard<'_>,
+        key: &[u8],
+        value: Value<'_>,
+        worth: Worth,
+    ) -> Attempt<bool> {
+        let mut pair = match self.descent().latch(door, Edge::From(key), 0, true, false) {
+            Err(Retry::Conflict) => return Ok(false),
             other => other?,
-        };
-        let worth = match self.is_above_index {
-            true => WORTH_SPILLING_ROWS,
-            false => WORTH_SPILLING,
         };
         for on_the_left in [false, true] {
             pair = match self.neighbours(door, pair, on_the_left)? {
                 Err(pair) => pair,
                 Ok(neighbours) => match self.level_out(neighbours, key, value, worth)? {
                     None => return Ok(true),
-                    Some(Neighbours {
-                        parent,
-                        entry,
-                        left,
-                        right,
-                    }) => {
-                        let (child, node) = if on_the_left {
-                            (entry + 1, right)
-                        } else {
-                            (entry, left)
-                        };
-                        super::descend::Pair {
-                            parent: Some(parent),
-                            child,
-                            node,
-                        }
-                    }
+                    Some(neighbours) => neighbours.let_go(on_the_left),
                 },
             };
         }
@@ -60,21 +63,21 @@ impl BTree {
     }
 
     /// Spreads the records of two leaves, and the new one, evenly. Gives them back if there is not
-    /// enough room for that, and one part in `worth` of a page more.
+    /// enough room for that to be worth it.
     pub(crate) fn level_out<'d>(
         &self,
         n: Neighbours<'d>,
         key: &[u8],
         value: Value<'_>,
-        worth: usize,
+        worth: Worth,
     ) -> Attempt<Option<Neighbours<'d>>> {
         let page_bytes = n.left.bytes().len();
         let new = Item::leaf(key, value, Flags::NONE);
         let free = node_of!(n.left)?.reclaimable() + node_of!(n.right)?.reclaimable();
-        if free < Sizes::of(&[new]).records(0, 1, 0) + page_bytes / worth {
+        if free < Sizes::of(&[new]).records(0, 1, 0) + worth.least_free(page_bytes) {
             return Ok(Some(n));
         }
-        let (a, b) = (BTree::private(&n.left), BTree::private(&n.right));
+        let (a, b) = (n.left.bytes().to_vec(), n.right.bytes().to_vec());
         let a = sound!(n.left, parts(&a))?;
         let b = sound!(n.right, parts(&b))?;
         let mut all = a.items.clone();
@@ -134,14 +137,9 @@ impl BTree {
         };
         let image = |page: &Exclusive<'_>, low: &[u8], high: Option<&[u8]>, items: &[Item<'_>]| {
             let members = Counts::of(page)?.members.wrapping_add(1);
-            let shape = Shape {
-                level: 0,
-                low,
-                high,
-                extra: Extra::Members(members),
-            };
+            let shape = Shape::leaf(low, high, members);
             let mut image = vec![0; page.bytes().len()];
-            Ok::<_, Interrupt>(build(&mut image, &shape, items, (0, 0)).then_some(image))
+            Ok::<_, Retry>(build(&mut image, &shape, items, (0, 0)).then_some(image))
         };
         let left_high = if fault::planted(Fault::StaleFence) {
             sound!(n.left, node_of!(n.left)?.high())?

@@ -4,16 +4,16 @@
 //! when records come in order, so that sorted input fills pages. The root keeps its number: its
 //! content moves to two new pages.
 
-use terrace_access::{Attempt, Door, Edge, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Edge, Flags, Retry, Value, WriteGuard};
 use terrace_base::{Error, PageId, max_key_bytes};
-use terrace_pages::{Class, Exclusive};
+use terrace_pages::Exclusive;
 
-use super::BTree;
 use super::descend::{Pair, node_of, sound};
 use super::image::{Item, Parts, Sizes, build, capacity, install, parts};
 use super::insert::{How, InnerRoom, Put, inner_room, insert_inner};
 use super::layout::{CHILD_BYTES, Extra, MAX_LEVEL, SLOT_BYTES, Shape, key_bytes};
 use super::leaf::Counts;
+use super::nodes::Nodes;
 use crate::fault::{self, Fault};
 
 /// Inserts in order, one after the other, that count as sorted input.
@@ -42,7 +42,7 @@ pub(crate) enum Step {
 }
 
 /// Where a node is split.
-pub(crate) struct Cut {
+pub(crate) struct SplitAt {
     /// Records that stay left.
     pub left: usize,
     /// First record on the right; for an inner node the one between moves up.
@@ -52,12 +52,12 @@ pub(crate) struct Cut {
     pub runs: ((u8, u8), (u8, u8)),
 }
 
-impl BTree {
+impl Nodes {
     /// Splits the leaf that covers `key`, so that a record with this value fits sooner. The caller
     /// looks again whether it fits now. O(records), with full parents O(height × records).
     pub(crate) fn split(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         value: Value<'_>,
         patient: bool,
@@ -68,7 +68,7 @@ impl BTree {
     /// Splits the node on `lowest` that covers `key`, and above it what has to be.
     pub(crate) fn split_from(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         value: Option<Value<'_>>,
         lowest: u8,
@@ -84,23 +84,26 @@ impl BTree {
                 Step::ParentFull => level += 1,
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     fn split_at(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         value: Option<Value<'_>>,
         level: u8,
         patient: bool,
     ) -> Attempt<Step> {
-        let pair = match self.latch(door, Edge::From(key), level, true, patient) {
+        let pair = match self
+            .descent()
+            .latch(door, Edge::From(key), level, true, patient)
+        {
             // Others made the tree lower; then nothing up here needs a split.
-            Err(Interrupt::Conflict) if level > 0 => return Ok(Step::Done),
+            Err(Retry::Conflict) if level > 0 => return Ok(Step::Done),
             other => other?,
         };
-        let copy = BTree::private(&pair.node);
+        let copy = pair.node.bytes().to_vec();
         let now = sound!(pair.node, parts(&copy))?;
         let cut = match value {
             // Since the leaf was found full, others may have taken records away.
@@ -151,7 +154,7 @@ impl BTree {
         &self,
         page: &Exclusive<'_>,
         now: &Parts<'_>,
-        cut: &Cut,
+        cut: &SplitAt,
         left_members: u32,
     ) -> Attempt<(Vec<u8>, Vec<u8>)> {
         let level = now.node.level;
@@ -193,12 +196,12 @@ impl BTree {
 
     pub(crate) fn split_child(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         mut parent: Exclusive<'_>,
         child: usize,
         mut node: Exclusive<'_>,
         now: &Parts<'_>,
-        cut: &Cut,
+        cut: &SplitAt,
     ) -> Attempt<Step> {
         let room = inner_room(&parent, child, &cut.separator, PageId::NONE)?;
         if matches!(room, InnerRoom::None) {
@@ -206,7 +209,7 @@ impl BTree {
         }
         let members = Counts::of(&node)?.members.wrapping_add(1);
         let (left, right) = self.halves(&node, now, cut, members)?;
-        let mut sibling = self.store.allocate(door, self.class_of(now.node.level))?;
+        let mut sibling = self.allocate(door, now.node.level)?;
         self.install_new(&mut sibling, &right)?;
         install(node.change_all()?, &left);
         insert_inner(&mut parent, child, &cut.separator, sibling.pid(), room)?;
@@ -215,10 +218,10 @@ impl BTree {
 
     pub(crate) fn split_root(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         pair: Pair<'_>,
         now: &Parts<'_>,
-        cut: &Cut,
+        cut: &SplitAt,
     ) -> Attempt<Step> {
         let mut root = pair.node;
         let level = now.node.level;
@@ -226,8 +229,8 @@ impl BTree {
             return Err(Error::invalid("a tree cannot be deeper than 63 levels").into());
         }
         let (left, right) = self.halves(&root, now, cut, self.birth())?;
-        let mut left_page = self.store.allocate(door, self.class_of(level))?;
-        let mut right_page = match self.store.allocate(door, self.class_of(level)) {
+        let mut left_page = self.allocate(door, level)?;
+        let mut right_page = match self.allocate(door, level) {
             Ok(page) => page,
             Err(e) => {
                 left_page.free();
@@ -250,9 +253,7 @@ impl BTree {
         self.install_new(&mut left_page, &left)?;
         self.install_new(&mut right_page, &right)?;
         install(root.change_all()?, &image);
-        if self.tier != Class::Hot {
-            root.set_class(self.class_of(level + 1))?;
-        }
+        self.root_is_on(&mut root, level + 1)?;
         Ok(Step::Done)
     }
 }
@@ -291,7 +292,7 @@ pub(crate) fn in_order(page: &Exclusive<'_>, key: &[u8]) -> Attempt<bool> {
 
 /// Looks for the best boundary of a full leaf, for a record that is to come. `None` when there is
 /// none, which cannot be as long as records keep to their limits.
-fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<Cut> {
+fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Option<SplitAt> {
     let new = Item::leaf(key, value, Flags::NONE);
     let place = now.node.find(key).ok()?;
     // The records as they will be; `left` and `right` of a cut count those that are there now.
@@ -316,7 +317,7 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
         };
         sizes.node(0, b, now.low, Some(&s)) <= room && sizes.node(b, count, &s, now.high) <= room
     };
-    let cut = |b: usize, runs: ((u8, u8), (u8, u8))| Cut {
+    let cut = |b: usize, runs: ((u8, u8), (u8, u8))| SplitAt {
         left: old(b),
         right: old(b),
         separator: separator(b),
@@ -366,7 +367,7 @@ fn leaf_cut(now: &Parts<'_>, key: &[u8], value: Value<'_>, runs: (u8, u8)) -> Op
 }
 
 /// Looks for the separator of a full inner node that moves up.
-fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<Cut> {
+fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<SplitAt> {
     let count = now.items.len();
     let place = now.node.child_for(key).ok()?;
     let last = count.checked_sub(1)?;
@@ -391,7 +392,7 @@ fn inner_cut(now: &Parts<'_>, key: &[u8]) -> Option<Cut> {
             .min_by_key(|&i| (now.items[i].key_len(), i.abs_diff(middle)))?
     };
     let separator = now.items.get(up)?.key();
-    Some(Cut {
+    Some(SplitAt {
         left: up,
         right: up + 1,
         separator,

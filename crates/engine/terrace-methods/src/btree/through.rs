@@ -1,17 +1,16 @@
 //! Looking a record up and following what it says to another page: for a structure whose records a
 //! tree is the index of.
 
-use terrace_access::{Attempt, Edge, Found, Interrupt, Touch};
+use terrace_access::{Attempt, Edge, Found, Retry, Touch};
 use terrace_base::sync::spin_loop;
 use terrace_pages::View;
 
-use super::BTree;
-use super::descend::{BAD_RECORD, OUTSIDE, PATIENCE, sound};
-use super::get::{raise, record_of};
+use super::descend::{BAD_RECORD, Descent, OUTSIDE, PATIENCE, sound};
+use super::get::{may_rise, raise, record_of};
 use super::layout::{Node, Seen, Stored};
 use crate::fault::{self, Fault};
 
-impl BTree {
+impl Descent {
     /// Finds the record of `key`, takes from its stored value what `take` makes of it, and calls
     /// `follow` with that: first without any latch, and then what `follow` found counts only if the
     /// leaf is the same afterwards; in the end with the leaf latched, which `follow` is told. O(log n).
@@ -28,7 +27,7 @@ impl BTree {
     ) -> Attempt<Option<Found>> {
         for _ in 0..PATIENCE {
             match self.through_once(key, touch, &take, follow) {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other,
             }
         }
@@ -60,7 +59,7 @@ impl BTree {
             leaf.validate()?;
         }
         followed?;
-        if touch == Touch::Raise && raise(u16::from(found.flags.0)).is_some() {
+        if touch == Touch::Raise && may_rise(found.flags) {
             leaf.hint(Node::slot_at(i) + 2, raise);
         }
         Ok(Some(found))

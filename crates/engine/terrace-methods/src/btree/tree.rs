@@ -1,129 +1,128 @@
 //! What a tree is made of, and how it is made and opened.
+//!
+//! Three layers, each in terms of the one below: the ways down ([`Descent`]), by which records are read; the
+//! nodes ([`Nodes`]), of which each can be split and joined with others; and the tree, which changes records and
+//! knows what it is for. None reaches into what another one keeps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use terrace_access::{Attempt, Door, Flags};
+use terrace_access::{Attempt, Edge, Flags, Room, Value, WriteGuard};
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
-use terrace_pages::{Class, Exclusive, PageStore};
+use terrace_pages::{Class, PageStore};
 
-use super::image::{self, build};
-use super::layout::{Extra, Shape};
+use super::descend::Descent;
+use super::nodes::{Nodes, new_root};
+use super::predecessor::Predecessor;
+use super::spill::Worth;
 use crate::unreadable::Unreadable;
-
-/// An odd number far from all small ones, so that the counters of new pages spread.
-const STRIDE: u32 = 0x9E37_79B1;
 
 /// A B+tree in a page store. See [the module](super)'s text.
 pub struct BTree {
-    pub(super) store: Arc<PageStore>,
-    pub(super) root: PageId,
-    pub(super) tier: Class,
-    /// Membership counter of the next new leaf.
-    births: AtomicU32,
+    nodes: Nodes,
     /// See [`BTree::as_upper_tier`].
     copies: bool,
-    /// See [`BTree::leading`].
-    pub(super) leads: bool,
-    /// See [`BTree::above_an_index`].
-    pub(super) is_above_index: bool,
     /// See [`BTree::as_part`].
-    pub(super) is_part: bool,
+    is_part: bool,
+    /// When a full hot leaf spills; see [`BTree::above_an_index`].
+    spills: Worth,
     /// Leaves that cannot be read, beside others that would share with them.
-    pub(super) spared: Mutex<Unreadable>,
+    spared: Mutex<Unreadable>,
 }
 
 impl BTree {
     /// Makes an empty tree: one page, the root, whose number is to be kept. `tier` is
-    /// [`Class::Cold`] or [`Class::Hot`]. O(1).
+    /// [`Class::Cold`], [`Class::Hot`] or [`Class::Memory`]. O(1).
     ///
     /// # Errors
     /// Those of [`PageStore::allocate`].
-    pub fn create(store: &Arc<PageStore>, door: &Door<'_>, tier: Class) -> Attempt<BTree> {
-        let class = if tier == Class::Hot {
-            Class::Hot
-        } else {
-            Class::Cold
-        };
-        let mut page = store.allocate(door, class)?;
-        let root = page.pid();
-        let shape = Shape {
-            level: 0,
-            low: &[],
-            high: None,
-            extra: Extra::Members(STRIDE),
-        };
-        build(page.fill(0, store.page_bytes())?, &shape, &[], (0, 0));
-        drop(page);
+    pub fn create(store: &Arc<PageStore>, door: &WriteGuard<'_>, tier: Class) -> Attempt<BTree> {
+        let root = new_root(store, door, tier)?;
         Ok(BTree::open(store.clone(), root, tier))
     }
 
     /// The tree with this root. Reads nothing. O(1).
     pub fn open(store: Arc<PageStore>, root: PageId, tier: Class) -> BTree {
-        // Pages that an earlier run of the program made have counters that were given out from
-        // another start; nobody holds a window from then.
         BTree {
-            store,
-            root,
-            tier,
-            births: AtomicU32::new(STRIDE.wrapping_mul(root.0 as u32 | 1)),
+            nodes: Nodes::below(Descent::new(store, root), tier),
             copies: false,
-            leads: false,
-            is_above_index: false,
             is_part: false,
+            spills: Worth::Spilling,
             spared: Mutex::default(),
         }
     }
 
     /// The tree as an upper tier: a clean record is a copy of one in the tier below, and the chain
     /// of its large value belongs to that one. (Clearing and verifying need to know.)
-    pub fn as_upper_tier(self) -> BTree {
-        BTree {
-            copies: true,
-            ..self
-        }
+    pub fn as_upper_tier(mut self) -> BTree {
+        self.copies = true;
+        self
     }
 
     /// The tree as what was taken out of another one: its root has the fences that it had there.
-    pub fn as_part(self) -> BTree {
-        BTree {
-            is_part: true,
-            ..self
-        }
+    pub fn as_part(mut self) -> BTree {
+        self.is_part = true;
+        self
     }
 
     /// The tree as an upper tier whose records come to an index below and to rows apart from it: what they
     /// cost there depends less on how many stay above than in a tree, and full leaves spill less often.
-    pub fn above_an_index(self) -> BTree {
-        BTree {
-            is_above_index: true,
-            ..self
-        }
+    pub fn above_an_index(mut self) -> BTree {
+        self.spills = Worth::SpillingRows;
+        self
     }
 
     /// The tree as the index of another structure: a leaf has no records of its own but leads to
     /// those of many pages, as an inner node does, and is kept in memory like one.
-    pub(crate) fn leading(self) -> BTree {
-        BTree {
-            leads: true,
-            ..self
-        }
+    pub(crate) fn leading(mut self) -> BTree {
+        self.nodes = self.nodes.leading();
+        self
     }
 
     /// Number of the root page; never changes.
     pub fn root(&self) -> PageId {
-        self.root
+        self.descent().root()
     }
 
     /// The store that the tree lies in.
+    #[inline]
     pub fn store(&self) -> &Arc<PageStore> {
-        &self.store
+        self.descent().store()
     }
 
     /// Which tier the pages belong to.
     pub fn tier(&self) -> Class {
-        self.tier
+        self.nodes.tier()
+    }
+
+    /// Number of levels, 1 when the root is a leaf. For statistics: it may grow at any time.
+    ///
+    /// # Errors
+    /// `Miss` when the root is not in memory.
+    pub fn try_height(&self) -> Attempt<usize> {
+        self.descent().try_height()
+    }
+
+    /// Whether the first leaf may begin, and the last one end, anywhere.
+    pub(super) fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// See [`Descent::floor`].
+    pub(crate) fn floor(&self, edge: Edge<'_>, out: &mut Predecessor) -> Attempt<bool> {
+        self.descent().floor(edge, self.is_part, out)
+    }
+
+    /// The ways down, for whoever reads.
+    #[inline]
+    pub(crate) fn descent(&self) -> &Descent {
+        self.nodes.descent()
+    }
+
+    /// The nodes, for whoever changes the structure.
+    #[inline]
+    pub(super) fn nodes(&self) -> &Nodes {
+        &self.nodes
     }
 
     /// Whether the chain of a large value goes with a record of these flags.
@@ -131,33 +130,35 @@ impl BTree {
         !self.copies || flags.is_dirty()
     }
 
-    /// A starting point for the membership counter of a new leaf.
-    pub(super) fn birth(&self) -> u32 {
-        self.births.fetch_add(STRIDE, Ordering::Relaxed)
-    }
-
-    /// Whether to ask for a neighbour that is not in memory; see [`Unreadable::ask`].
-    pub(super) fn asks_for(&self, pid: PageId) -> bool {
-        self.spared.lock().ask(pid)
-    }
-
-    /// Class of a page on this level.
-    pub(super) fn class_of(&self, level: u8) -> Class {
-        match self.tier {
-            Class::Hot | Class::Top => self.tier,
-            _ if level == 0 && !self.leads => Class::Cold,
-            _ => Class::Inner,
+    /// Makes room for a record in the leaf that covers `key`, by changing the structure.
+    pub(super) fn widen(
+        &self,
+        door: &WriteGuard<'_>,
+        key: &[u8],
+        value: Value<'_>,
+        patient: bool,
+        room: &dyn Room,
+    ) -> Attempt<()> {
+        let nodes = &self.nodes;
+        let moved = match nodes.tier() {
+            // Full leaves in fewer pages are worth the work only once pages run out.
+            Class::Hot | Class::Memory => {
+                self.store().hot_pages_run_out() && nodes.spill(door, key, value, self.spills)?
+            }
+            // Who comes from above, in whatever order, leaves cold leaves full.
+            _ => {
+                let asks = |pid| self.spared.lock().ask(pid);
+                (room.rises() || room.scatters()) && nodes.share(door, key, value, &asks)?
+            }
+        };
+        if moved {
+            return Ok(());
         }
+        nodes.split(door, key, value, patient)
     }
 
-    /// Writes a finished image into a page that was just allocated.
-    pub(super) fn install_new(&self, page: &mut Exclusive<'_>, image: &[u8]) -> Attempt<()> {
-        image::install(page.fill(0, self.store.page_bytes())?, image);
-        Ok(())
-    }
-
-    /// A node copied for taking apart.
-    pub(super) fn private(page: &Exclusive<'_>) -> Vec<u8> {
-        page.bytes().to_vec()
+    /// See [`terrace_access::AccessMethod::do_without`].
+    pub(super) fn spares(&self, page: PageId) -> bool {
+        self.spared.lock().note(page, false)
     }
 }

@@ -1,6 +1,6 @@
 //! Walking a tree and checking every invariant of every node.
 
-use terrace_access::{Flags, Interrupt, Value};
+use terrace_access::{Flags, Retry, Value};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{PageStore, View};
 
@@ -49,7 +49,7 @@ pub(crate) fn copy_of(store: &PageStore, pid: PageId) -> Result<Vec<u8>> {
                     .map(|()| copy)
                     .map_err(|_| wrong(pid, "the page is too short"));
             }
-            Err(Interrupt::Fail(e)) => return Err(e),
+            Err(Retry::Fail(e)) => return Err(e),
             Err(other) => store.settle(other)?,
         }
     }
@@ -60,7 +60,7 @@ impl BTree {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
     pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
         let root = Expected {
-            pid: self.root,
+            pid: self.root(),
             level: None,
             low: &[],
             high: None,
@@ -68,9 +68,36 @@ impl BTree {
         self.check_node(&root, each, page)
     }
 
+    /// Calls `page` with this node on this level and all below it; with what is below one that cannot be read it is
+    /// passed over. Reads no leaf but the root.
+    pub(crate) fn each_readable(
+        &self,
+        pid: PageId,
+        level: Option<u8>,
+        page: &mut dyn FnMut(PageId),
+    ) {
+        page(pid);
+        if level == Some(0) {
+            return;
+        }
+        let Ok(copy) = copy_of(self.store(), pid) else {
+            return;
+        };
+        let Ok(now) = parts(&copy) else {
+            return;
+        };
+        let here = now.node.level;
+        if level.is_some_and(|level| level != here) || here > MAX_LEVEL || here == 0 {
+            return;
+        }
+        for child in (0..now.node.children()).map_while(|i| now.node.child(i).ok()) {
+            self.each_readable(child, Some(here - 1), page);
+        }
+    }
+
     fn check_node(&self, at: &Expected<'_>, each: Each<'_>, page: Page<'_>) -> Result<()> {
         page(at.pid)?;
-        let copy = copy_of(&self.store, at.pid)?;
+        let copy = copy_of(self.store(), at.pid)?;
         let fail = |what: String| Err(wrong(at.pid, what));
         let Ok(now) = parts(&copy) else {
             return fail("it is not a node, or a record of it reaches past the page".into());
@@ -82,7 +109,7 @@ impl BTree {
                 at.level
             ));
         }
-        let begins_anywhere = self.is_part && at.level.is_none();
+        let begins_anywhere = self.is_part() && at.level.is_none();
         if !begins_anywhere && (now.low != at.low || now.high != at.high) {
             return fail(format!(
                 "its fences {}..{:?} are not the {}..{:?} of its parent's separators",
@@ -126,7 +153,7 @@ impl BTree {
                 if let Value::Large(large) = value
                     && self.owns_chain(item.flags)
                 {
-                    overflow::verify(&self.store, large, page)?;
+                    overflow::verify(self.store(), large, page)?;
                 }
                 each(&key, item.flags, value)?;
             }
@@ -136,10 +163,16 @@ impl BTree {
             return Ok(());
         }
         let keys: Vec<_> = now.items.iter().map(|item| item.key()).collect();
+        let mut ahead = 0;
         for i in 0..now.node.children() {
             let Ok(pid) = now.node.child(i) else {
                 return fail(format!("child {i} cannot be read"));
             };
+            if i >= ahead {
+                let on = (i..now.node.children()).map_while(|i| now.node.child(i).ok());
+                self.store().read_ahead(on);
+                ahead = i + self.store().most_together();
+            }
             let low = if i == 0 { now.low } else { &keys[i - 1] };
             let high = keys.get(i).map_or(now.high, |key| Some(key.as_slice()));
             self.check_node(

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Neighbours, NoRoom,
-    Ordered, Plan, Room, Rooted, Runs, Sampled, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Capabilities, Edge, Flags, Found, InStorage, Neighbours,
+    NoRoom, Ordered, Plan, RangeDeletes, Room, Rooted, Runs, Sampled, Touch, Value, Window,
+    WriteGuard,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PageStore};
@@ -20,7 +21,7 @@ use super::{HashTable, Secret};
 /// under two keys, whatever these have.
 const OTHER: [u64; 2] = [0xA076_1D64_78BD_642F, 0xE703_7ED1_A0B4_28DB];
 
-/// See the module's text.
+/// A cold tier whose hash function is not that of the tier above.
 pub struct Apart(HashTable);
 
 /// The secret of one tier from that of the other, both ways.
@@ -36,6 +37,11 @@ fn no_order<T>() -> Attempt<T> {
 }
 
 impl AccessMethod for Apart {
+    const CAPABILITIES: Capabilities = Capabilities {
+        scans: false,
+        ..HashTable::CAPABILITIES
+    };
+
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         self.0.try_get(key, touch, value)
     }
@@ -43,7 +49,7 @@ impl AccessMethod for Apart {
     /// Whatever order records are put in is none here.
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         _: &mut dyn Room,
@@ -56,7 +62,7 @@ impl AccessMethod for Apart {
         self.0.do_without(page)
     }
 
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         self.0.try_clear_step(door)
     }
 
@@ -70,9 +76,6 @@ impl AccessMethod for Apart {
 }
 
 impl Ordered for Apart {
-    const POSITION_PREFIX: usize = HashTable::POSITION_PREFIX;
-    const SCANS: bool = false;
-
     fn try_position<'a>(&self, key: &'a [u8], place: &'a mut Vec<u8>) -> Attempt<&'a [u8]> {
         place.clear();
         place.extend_from_slice(&self.try_order()?.hash(key).to_be_bytes());
@@ -138,7 +141,7 @@ impl Runs for Apart {}
 
 impl Neighbours for Apart {}
 
-impl Cuts for Apart {}
+impl RangeDeletes for Apart {}
 
 impl InStorage for Apart {}
 
@@ -152,7 +155,7 @@ impl Rooted for Apart {
 
     fn create(
         store: &Arc<PageStore>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         class: Class,
         above: Secret,
     ) -> Attempt<Self> {
@@ -171,7 +174,7 @@ impl Rooted for Apart {
         Rooted::root(&self.0)
     }
 
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.0.free_root(door)
     }
 

@@ -259,6 +259,6 @@ impl RecordPage for NoRecords {
     }
 }
 
-fn none() -> terrace_access::Interrupt {
+fn none() -> terrace_access::Retry {
     terrace_base::Error::invalid("a page without records was asked for one").into()
 }

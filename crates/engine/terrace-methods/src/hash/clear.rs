@@ -4,7 +4,7 @@
 //! there is one; then that one is emptied, the directory folds up, and the bucket goes, so that only
 //! the root is left.
 
-use terrace_access::{Attempt, Door, Edge, Interrupt, Ordered};
+use terrace_access::{Attempt, Edge, Ordered, Retry, WriteGuard};
 use terrace_base::{Error, PageId};
 use terrace_pages::Exclusive;
 
@@ -20,11 +20,11 @@ const STEP_PAGES: usize = 32;
 
 impl HashTable {
     /// Gives the root page back; the table must be empty ([`try_clear_step`](terrace_access::AccessMethod::try_clear_step) returned
-    /// false), and nobody may use it any more.
+    /// false), and no thread may use it any more.
     ///
     /// # Errors
     /// `Miss` when the root is not in memory; `Fail` when the table is not empty.
-    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    pub fn try_free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let page = self.store.exclusive(self.root, door)?;
         let root = root_of!(page)?;
         if root.height > 0
@@ -38,7 +38,7 @@ impl HashTable {
     }
 
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(pages freed).
-    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    pub(crate) fn clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let mut budget = STEP_PAGES;
         while budget > 0 {
             if !self.fold(door, &mut budget)? {
@@ -49,7 +49,7 @@ impl HashTable {
     }
 
     /// Does one thing towards emptiness; returns whether there was any to do.
-    fn fold(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
+    fn fold(&self, door: &WriteGuard<'_>, budget: &mut usize) -> Attempt<bool> {
         let Some(mut first) = self.latch(door, 0, true)? else {
             return Ok(false);
         };
@@ -69,15 +69,15 @@ impl HashTable {
         drop(first);
         self.try_reach(Edge::From(&next.to_be_bytes()))?;
         let Some(first) = self.latch(door, 0, true)? else {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         };
         let Ok(mut pair) = self.neighbour(door, first, false)? else {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         };
         if self.empty(door, &mut pair.right, &pair.left.pages, budget)? {
             return Ok(true);
         }
-        // Both are empty. What is too much for one door goes in parts.
+        // Both are empty. What is too much for one write guard goes in parts.
         let (grains, _) = self.size()?;
         let away = pair.merged_away();
         if grains.count_in(away) > self.most_moved() {
@@ -87,7 +87,7 @@ impl HashTable {
             let moved = if right_goes { lower } else { upper };
             drop(self.claim(door, moved, &[&pair.left, &pair.right])?);
             if self.divide(door, pair, &[], Some(boundary))?.is_some() {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             *budget = budget.saturating_sub(1);
             return Ok(true);
@@ -95,21 +95,21 @@ impl HashTable {
         // The pages of the directory have to be in memory for this.
         drop(self.claim(door, pair.merged_away(), &[&pair.left, &pair.right])?);
         if self.merge_pair(door, pair)?.is_some() {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         *budget = budget.saturating_sub(1);
         Ok(true)
     }
 
     /// Frees the only bucket, which is empty.
-    fn drop_last(&self, door: &Door<'_>, budget: &mut usize) -> Attempt<bool> {
+    fn drop_last(&self, door: &WriteGuard<'_>, budget: &mut usize) -> Attempt<bool> {
         let Some(held) = self.latch(door, 0, true)? else {
             return Ok(false);
         };
         let mut root = self.store.exclusive(self.root, door)?;
         let seen = root_of!(root)?;
         if held.count() > 0 || held.pages.len() > 1 || seen.grains.count() > 1 {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         // The entry would be that of a page of the directory.
         if seen.height > 0 {
@@ -127,7 +127,7 @@ impl HashTable {
     /// Returns whether there was anything.
     fn empty(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         held: &mut Held<'_>,
         beside: &[Exclusive<'_>],
         budget: &mut usize,
@@ -148,7 +148,7 @@ impl HashTable {
                     continue;
                 }
                 // The record keeps what is left of its chain, so that nothing is lost if this ends
-                // half-way; as a value it is of no use to anybody any more.
+                // half-way; as a value it is of no use any more.
                 let mut after = None;
                 while !large.head.is_none() {
                     if *budget == 0 {

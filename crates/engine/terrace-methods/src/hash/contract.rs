@@ -1,9 +1,9 @@
-//! Contraction: thin buckets are merged, and the directory gives up grains it has too many of.
+//! Contraction: thin buckets are merged, and the directory gives up partitions it has too many of.
 //!
 //! All of it is tidying: it is done when the latches can be had at once and the pages are in memory,
 //! and skipped otherwise, for no record depends on it.
 
-use terrace_access::{Attempt, Door};
+use terrace_access::{Attempt, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
@@ -15,10 +15,10 @@ use super::split::{Pair, copies};
 
 /// Load above which two buckets are not merged, so that the next few inserts do not split them again.
 const MERGED_LOAD: f64 = 0.85;
-/// The directory shrinks when it has so many times the grains that it needs; far from the number at
+/// The directory shrinks when it has this many times the partitions that it needs; far from the number at
 /// which it grows, so that it does not do both in turn.
 const TOO_MANY: u64 = 4;
-/// Grains united in one call. They are neighbours in the directory, so they take few pages of it.
+/// Partitions united in one call. They are neighbours in the directory, so they take few pages of it.
 const STEPS: usize = 64;
 /// Buckets that one call moves records between for that: what is done inside one entry of the gate
 /// must not make more pages dirty than there is space kept free for.
@@ -26,7 +26,7 @@ const JOINS: usize = 4;
 
 const NOT_ALONE: &str = "this bucket holds all hashes, and the directory names others";
 
-/// What came of uniting two grains.
+/// What came of uniting two partitions.
 pub(crate) enum United {
     Done,
     /// They belong to two buckets; the lower half begins and the upper one ends like this, and the
@@ -37,7 +37,7 @@ pub(crate) enum United {
 impl HashTable {
     /// Merges the bucket that holds `hash` with neighbours as far as it is thin, and the directory
     /// with it. Best effort.
-    pub(crate) fn tidy(&self, door: &Door<'_>, hash: u64) {
+    pub(crate) fn tidy(&self, door: &WriteGuard<'_>, hash: u64) {
         // Damage shows itself again to whoever needs the page.
         if let Ok(true) = self.merge(door, hash) {
             let _ = self.contract(door);
@@ -45,7 +45,7 @@ impl HashTable {
     }
 
     /// Merges a thin bucket with a neighbour. Returns whether a bucket went. O(records).
-    fn merge(&self, door: &Door<'_>, hash: u64) -> Attempt<bool> {
+    fn merge(&self, door: &WriteGuard<'_>, hash: u64) -> Attempt<bool> {
         let Some(mut held) = self.latch(door, hash, false)? else {
             return Ok(false);
         };
@@ -79,7 +79,7 @@ impl HashTable {
     /// Moves everything of the right bucket into the left one.
     pub(crate) fn merge_pair<'d>(
         &self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         pair: Pair<'d>,
     ) -> Attempt<Option<Pair<'d>>> {
         let copies = copies(&[&pair.left, &pair.right]);
@@ -87,8 +87,8 @@ impl HashTable {
         self.divide(door, pair, &items, None)
     }
 
-    /// Unites grains while there are far too many. Bounded.
-    pub(crate) fn contract(&self, door: &Door<'_>) -> Attempt<()> {
+    /// Unites partitions while there are far too many. Bounded.
+    pub(crate) fn contract(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let (grains, buckets) = self.size()?;
         let needed = self.grains_for(buckets.max(1));
         if grains.count() <= TOO_MANY * needed {
@@ -110,9 +110,9 @@ impl HashTable {
         Ok(())
     }
 
-    /// Unites all grains of a table that has one bucket, which is held, a bounded number in one call.
+    /// Unites all partitions of a table that has one bucket, which is held, a bounded number in one call.
     /// Returns whether more are left to be united.
-    pub(crate) fn unite_some(&self, door: &Door<'_>, only: &Held<'_>) -> Attempt<bool> {
+    pub(crate) fn unite_some(&self, door: &WriteGuard<'_>, only: &Held<'_>) -> Attempt<bool> {
         for _ in 0..STEPS * 8 {
             match self.unite(door, &[only])? {
                 None => return Ok(false),
@@ -123,9 +123,13 @@ impl HashTable {
         Ok(true)
     }
 
-    /// Takes back the grain that was divided last, while these buckets are held; `None` when there is
+    /// Takes back the partition that was divided last, while these buckets are held; `None` when there is
     /// but one. O(height).
-    pub(crate) fn unite(&self, door: &Door<'_>, held: &[&Held<'_>]) -> Attempt<Option<United>> {
+    pub(crate) fn unite(
+        &self,
+        door: &WriteGuard<'_>,
+        held: &[&Held<'_>],
+    ) -> Attempt<Option<United>> {
         let root = self.store.exclusive(self.root, door)?;
         let bits = entry_bits(self.store.page_bytes());
         let mask = (1 << bits) - 1;
@@ -189,7 +193,7 @@ impl HashTable {
     /// its entries again.
     fn lowered<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         path: &[Exclusive<'d>],
         count: u64,
         held: &[&Held<'_>],
@@ -208,9 +212,9 @@ impl HashTable {
             .map(Some)
     }
 
-    /// Brings both halves of a grain, in two neighbouring buckets, into one of them. Returns whether
+    /// Brings both halves of a partition, in two neighbouring buckets, into one of them. Returns whether
     /// it did. O(records).
-    fn join(&self, door: &Door<'_>, both: Span, upper: u64) -> Attempt<bool> {
+    fn join(&self, door: &WriteGuard<'_>, both: Span, upper: u64) -> Attempt<bool> {
         let Some(right) = self.latch(door, upper, false)? else {
             return Ok(false);
         };

@@ -1,10 +1,10 @@
-//! From a hash to the bucket that holds it: linear hashing over *grains*.
+//! From a hash to the bucket that holds it: linear hashing over *partitions*.
 //!
-//! The hashes are divided into grains by their top bits: `level` bits, and one more below the split
-//! pointer. Grains are numbered as in linear hashing, so that the directory, an array of page
-//! numbers by grain, grows and shrinks at its end alone: dividing the grain at the split pointer
+//! The hashes are divided into partitions by their top bits: `level` bits, and one more below the split
+//! pointer. Partitions are numbered as in linear hashing, so that the directory, an array of page
+//! numbers by partition, grows and shrinks at its end alone: dividing the partition at the split pointer
 //! leaves the lower half under the old number and appends one entry for the upper half. The top
-//! bits rather than the lowest, so that neighbouring grains are neighbours in the order of hashes,
+//! bits rather than the lowest, so that neighbouring partitions are neighbours in the order of hashes,
 //! and the records of a bucket are one stretch of that order.
 //!
 //! ```text
@@ -20,10 +20,10 @@
 //! With height 0 the root's entries are the directory itself; else they are pages of the directory
 //! of one less height.
 //!
-//! Invariant: entries of grains that there are not, and pages of the directory that hold no entry of
+//! Invariant: entries of partitions that there are not, and pages of the directory that hold no entry of
 //! any, are none.
 
-use terrace_access::{Attempt, Interrupt};
+use terrace_access::{Attempt, Retry};
 use terrace_base::PageId;
 use terrace_pages::{Exclusive, PAGE_HEADER_BYTES, Torn, View};
 
@@ -42,30 +42,30 @@ const SECRET: usize = 48;
 const ROOT_ENTRIES: usize = 64;
 const PAGE_ENTRIES: usize = 32;
 const ENTRY_BYTES: usize = 7;
-/// Most bits of a grain: more grains than there can be pages.
+/// Most bits of a partition: more partitions than there can be pages.
 pub(crate) const MAX_LEVEL: u32 = 44;
-/// Highest directory: one of pages of 4 KiB for all these grains.
+/// Highest directory: one of pages of 4 KiB for all these partitions.
 const MAX_HEIGHT: u32 = 6;
 
 pub(crate) const NO_ROOT: &str =
     "this is not the root of a hash table, or its header contradicts itself";
 
-/// Which grains there are.
+/// Which partitions there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Grains {
-    /// Bits of the grains at and above the split pointer.
+pub(crate) struct HashPartitions {
+    /// Bits of the partitions at and above the split pointer.
     pub level: u32,
-    /// Grains (of `level` bits) below this one have been divided.
+    /// Partitions (of `level` bits) below this one have been divided.
     pub split: u64,
 }
 
-impl Grains {
+impl HashPartitions {
     /// How many there are.
     pub fn count(&self) -> u64 {
         (1 << self.level) + self.split
     }
 
-    /// The grain of a hash: its number among those of so many bits.
+    /// The partition of a hash: its number among those of as many bits, and the bits.
     #[inline]
     fn of(&self, hash: u64) -> (u64, u32) {
         // A shift by all 64 bits is none at all.
@@ -78,14 +78,14 @@ impl Grains {
         }
     }
 
-    /// Index of a hash's grain in the directory.
+    /// Index of a hash's partition in the directory.
     #[inline]
     pub fn index(&self, hash: u64) -> u64 {
         let (grain, bits) = self.of(hash);
         index_of(grain, bits)
     }
 
-    /// The hashes of a hash's grain.
+    /// The hashes of a hash's partition.
     pub fn span(&self, hash: u64) -> Span {
         let (grain, bits) = self.of(hash);
         if bits == 0 {
@@ -98,12 +98,12 @@ impl Grains {
         }
     }
 
-    /// Whether a grain begins at this hash.
+    /// Whether a partition begins at this hash.
     pub fn begins_at(&self, hash: u64) -> bool {
         self.span(hash).low == hash
     }
 
-    /// How many there are below a hash's grain.
+    /// How many there are below a hash's partition.
     fn below(&self, hash: u64) -> u64 {
         let (grain, bits) = self.of(hash);
         if bits > self.level {
@@ -113,22 +113,22 @@ impl Grains {
         }
     }
 
-    /// How many a span has that begins and ends with grains.
+    /// How many a span has that begins and ends with partitions.
     pub fn count_in(&self, span: Span) -> u64 {
         self.below(span.last) - self.below(span.low) + 1
     }
 
-    /// Where the grain begins below which there are so many; there must be more.
+    /// Where the partition begins below which there are `below` others; there must be more.
     fn low_of(&self, below: u64) -> u64 {
         let (grain, bits) = match below.checked_sub(2 * self.split) {
             Some(more) => (self.split + more, self.level),
             None => (below, self.level + 1),
         };
-        // A shift by all 64 bits is none at all: the only grain begins at 0.
+        // A shift by all 64 bits is none at all: the only partition begins at 0.
         grain.checked_shl(u64::BITS - bits).unwrap_or(0)
     }
 
-    /// Where the part of a span of more grains ends, and the rest begins, that has so many: at its low end
+    /// Where the part of a span of more partitions ends, and the rest begins, that has at most `most`: at its low end
     /// or at its high one.
     pub fn part(&self, span: Span, most: u64, at_low_end: bool) -> u64 {
         if at_low_end {
@@ -138,7 +138,7 @@ impl Grains {
         }
     }
 
-    /// Calls `each` with the indexes of all grains of a span that begins and ends with grains.
+    /// Calls `each` with the indexes of all partitions of a span that begins and ends with partitions.
     pub fn each_in(&self, span: Span, mut each: impl FnMut(u64)) {
         let mut hash = span.low;
         loop {
@@ -150,8 +150,8 @@ impl Grains {
         }
     }
 
-    /// With one grain more.
-    pub fn grown(mut self) -> Grains {
+    /// With one partition more.
+    pub fn grown(mut self) -> HashPartitions {
         self.split += 1;
         if self.split == 1 << self.level {
             self.level += 1;
@@ -160,8 +160,8 @@ impl Grains {
         self
     }
 
-    /// With one grain less; there must be two.
-    pub fn shrunk(mut self) -> Grains {
+    /// With one partition less; there must be two.
+    pub fn shrunk(mut self) -> HashPartitions {
         if self.split == 0 {
             self.level -= 1;
             self.split = 1 << self.level;
@@ -170,7 +170,7 @@ impl Grains {
         self
     }
 
-    /// The grain that [`Grains::grown`] divides: its index, and the first hash of its upper half.
+    /// The partition that [`HashPartitions::grown`] divides: its index, and the first hash of its upper half.
     pub fn next(&self) -> (u64, u64) {
         let half = 1u64 << (u64::BITS - self.level - 1);
         let low = self
@@ -181,8 +181,8 @@ impl Grains {
     }
 }
 
-/// The number that linear hashing gives to grain `grain` of so many bits: the lower half of a
-/// divided grain keeps its number.
+/// The number that linear hashing gives to partition `grain` of `bits` bits: the lower half of a
+/// divided partition keeps its number.
 #[inline]
 fn index_of(grain: u64, bits: u32) -> u64 {
     if grain == 0 {
@@ -230,7 +230,7 @@ impl<'a> Entries<'a> {
 /// The root's header, read once and found consistent, and its entries.
 #[derive(Clone, Copy)]
 pub(crate) struct Root<'a> {
-    pub grains: Grains,
+    pub grains: HashPartitions,
     pub height: u32,
     pub entries: Entries<'a>,
 }
@@ -242,7 +242,7 @@ impl<'a> Root<'a> {
         let word = view.u32(PAGE_HEADER_BYTES)?;
         let root = Root {
             height: word >> 8 & 0xFF,
-            grains: Grains {
+            grains: HashPartitions {
                 level: word >> 16 & 0xFF,
                 split: view.u64(SPLIT)?,
             },
@@ -297,7 +297,7 @@ pub(crate) fn set_entry(
     Ok(())
 }
 
-/// Fills a new root: one grain, no bucket.
+/// Fills a new root: one partition, no bucket.
 pub(crate) fn write_root(
     page: &mut Exclusive<'_>,
     page_bytes: usize,
@@ -344,8 +344,8 @@ pub(crate) fn copy_entries(
     Ok(())
 }
 
-/// Sets what the root says of the grains.
-pub(crate) fn set_grains(root: &mut Exclusive<'_>, grains: Grains) -> Attempt<()> {
+/// Sets what the root says of the partitions.
+pub(crate) fn set_grains(root: &mut Exclusive<'_>, grains: HashPartitions) -> Attempt<()> {
     root.change(LEVEL, 1)?[0] = grains.level as u8;
     root.change(SPLIT, 8)?
         .copy_from_slice(&grains.split.to_le_bytes());
@@ -380,7 +380,7 @@ pub(crate) fn bump_root(root: &mut Exclusive<'_>) -> Attempt<()> {
 pub(crate) fn check_height(height: u32) -> Attempt<()> {
     if height >= MAX_HEIGHT {
         let what = "a hash table cannot have more grains than this";
-        return Err(Interrupt::Fail(terrace_base::Error::invalid(what)));
+        return Err(Retry::Fail(terrace_base::Error::invalid(what)));
     }
     Ok(())
 }
@@ -389,11 +389,11 @@ pub(crate) fn check_height(height: u32) -> Attempt<()> {
 mod tests {
     use super::*;
 
-    /// Every grain has an index of its own below the count, spans tile the hashes, and growing
+    /// Every partition has an index of its own below the count, spans tile the hashes, and growing
     /// keeps the index of the lower half and appends that of the upper one.
     #[test]
     fn grains_tile_the_hashes_and_grow_at_the_end() {
-        let mut grains = Grains { level: 0, split: 0 };
+        let mut grains = HashPartitions { level: 0, split: 0 };
         for n in 1..2000u64 {
             assert_eq!(grains.count(), n);
             let (mut hash, mut seen) = (0u64, vec![false; n as usize]);

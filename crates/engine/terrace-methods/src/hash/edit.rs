@@ -3,7 +3,7 @@
 //! Invariant: from the call of `commit` on nothing can fail. All reading and deciding, and the
 //! building of a page that has to be rewritten, comes before.
 
-use terrace_access::{Applied, Attempt, Door, Flags, Interrupt, Plan, RecordPage, Room, Value};
+use terrace_access::{Applied, Attempt, Flags, Plan, RecordPage, Retry, Room, Value, WriteGuard};
 use terrace_base::sync::spin_loop;
 use terrace_base::{Error, max_key_bytes};
 use terrace_pages::Class;
@@ -48,7 +48,7 @@ impl HashTable {
     /// See [`terrace_access::AccessMethod::try_edit`]. O(1) page visits, plus a split.
     pub(crate) fn edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -87,7 +87,7 @@ impl HashTable {
                         });
                     }
                 },
-                Err(Interrupt::Conflict) => {
+                Err(Retry::Conflict) => {
                     conflicts += 1;
                     spin_loop();
                     continue;
@@ -104,20 +104,20 @@ impl HashTable {
                 Outcome::Full(value) => {
                     drop(held);
                     match self.widen(door, hash, key, value, patient, room) {
-                        Ok(Widened::Grains) if grown + 1 == GROWN => {
-                            return Err(Interrupt::Conflict);
+                        Ok(Widened::HashPartitions) if grown + 1 == GROWN => {
+                            return Err(Retry::Conflict);
                         }
-                        Ok(Widened::Grains) => grown += 1,
-                        // The rest behind another door.
-                        Ok(Widened::Narrower) => return Err(Interrupt::Conflict),
+                        Ok(Widened::HashPartitions) => grown += 1,
+                        // The rest under another write guard.
+                        Ok(Widened::Narrower) => return Err(Retry::Conflict),
                         Ok(Widened::Room) => {}
-                        Err(Interrupt::Conflict) => conflicts += 1,
+                        Err(Retry::Conflict) => conflicts += 1,
                         Err(other) => return Err(other),
                     }
                 }
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     pub(super) fn edit_bucket<'v>(
@@ -197,13 +197,13 @@ impl HashTable {
                 }
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// Makes room for a record in the bucket that holds `hash`, by changing the structure.
     fn widen(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         hash: u64,
         key: &[u8],
         value: Value<'_>,
@@ -212,7 +212,7 @@ impl HashTable {
     ) -> Attempt<Widened> {
         let rises = room.rises();
         let moved = match self.tier {
-            Class::Hot => self.spill(door, hash, key, value)?,
+            Class::Hot | Class::Memory => self.spill(door, hash, key, value)?,
             _ if rises => {
                 self.hand_down(door, hash)? || self.share(door, hash, key, value, false)?
             }
@@ -240,7 +240,7 @@ impl HashTable {
     /// See [`terrace_access::Sweep::try_visit`]. O(1), beside what `edit` does.
     pub(crate) fn visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         hash: u64,
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
@@ -248,7 +248,7 @@ impl HashTable {
         let mut tries = 0;
         let held = loop {
             match self.latch(door, hash, tries >= PATIENCE) {
-                Err(Interrupt::Conflict) if tries < PATIENCE => {
+                Err(Retry::Conflict) if tries < PATIENCE => {
                     tries += 1;
                     spin_loop();
                 }

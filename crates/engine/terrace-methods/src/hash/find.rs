@@ -7,7 +7,7 @@
 //! and to the right. A second bucket is only tried. A reader who waits holds no page of the directory
 //! while it waits for a bucket, and looks again afterwards whether it is the right one.
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, Retry, WriteGuard};
 use terrace_base::sync::spin_loop;
 use terrace_base::{Error, PageId};
 use terrace_pages::{Exclusive, Optimistic, Shared};
@@ -16,7 +16,7 @@ use super::HashTable;
 use super::directory::{Entries, NO_ROOT, Root, entry_at, entry_bits};
 use super::layout::{Page, Span};
 
-/// Optimistic attempts before latches are taken, so that nobody starves.
+/// Optimistic attempts before latches are taken, so that no caller starves.
 pub(crate) const PATIENCE: u32 = 8;
 /// Times that a bucket which was waited for may turn out to be the wrong one by then.
 const ROUNDS: u32 = 1000;
@@ -68,7 +68,7 @@ macro_rules! sound {
 pub(crate) use sound;
 
 /// Tells when a chain of pages comes back to one that it has been to: the page that it was at after
-/// so many steps as the last power of two is remembered.
+/// as many steps as the last power of two is remembered.
 pub(crate) struct Chain {
     steps: usize,
     mark: PageId,
@@ -163,7 +163,7 @@ impl HashTable {
         }
         if next.is_none() {
             above.validate()?;
-            // With more grains than one there is a bucket for each.
+            // With more partitions than one there is a bucket for each.
             return if above.pid() == self.root && root.grains.count() == 1 {
                 Ok(Way::Empty(above))
             } else {
@@ -203,7 +203,7 @@ impl HashTable {
             height -= 1;
             if held == Some(next) {
                 // It has become a page of the directory before the caller had it.
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             if way.iter().any(|page: &Shared<'_>| page.pid() == next) {
                 return Err(above.torn(NO_ENTRY));
@@ -232,8 +232,8 @@ impl HashTable {
         if pid != above {
             loop {
                 match get() {
-                    Err(Interrupt::Conflict) if self.store.exists(pid) => self.store.back_off()?,
-                    Err(Interrupt::Conflict) => break,
+                    Err(Retry::Conflict) if self.store.exists(pid) => self.store.back_off()?,
+                    Err(Retry::Conflict) => break,
                     other => return other,
                 }
             }
@@ -263,7 +263,7 @@ impl HashTable {
                 Way::Empty(root) => Ok((root.upgrade_shared()?, false)),
             });
             match way {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other,
             }
         }
@@ -281,10 +281,10 @@ impl HashTable {
                         false => Err(page.torn(OTHER_SPAN)),
                     };
                 }
-                // Somebody may have made the first bucket since.
+                // Another thread may have made the first bucket since.
                 match self.is_empty(&page)? {
                     true => Ok((page, false)),
-                    false => Err(Interrupt::Conflict),
+                    false => Err(Retry::Conflict),
                 }
             })
     }
@@ -303,7 +303,7 @@ impl HashTable {
                 return Ok(None);
             }
             let page = match latch(pid) {
-                Err(Interrupt::Conflict) => {
+                Err(Retry::Conflict) => {
                     // An entry changes before its bucket is freed.
                     if !self.store.exists(pid)
                         && self.entry(hash, None)? == pid
@@ -320,14 +320,14 @@ impl HashTable {
                 return Ok(Some(page));
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// The bucket that holds `hash`, under exclusive latches; `None` when there is no bucket yet.
     /// `patient`: waits for the first page's latch instead of giving up on a conflict.
     pub(crate) fn latch<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         hash: u64,
         patient: bool,
     ) -> Attempt<Option<Held<'d>>> {
@@ -337,7 +337,7 @@ impl HashTable {
     /// The same while the pages of another bucket are held, which are not to be waited for.
     pub(crate) fn latch_beside<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         hash: u64,
         patient: bool,
         beside: &[Exclusive<'_>],
@@ -369,7 +369,7 @@ impl HashTable {
             }
             // Whoever else latches this page holds the first one, too.
             let page = match self.store.exclusive(next, door) {
-                Err(Interrupt::Conflict) if !self.store.exists(next) => {
+                Err(Retry::Conflict) if !self.store.exists(next) => {
                     return Err(self.damaged(pages[0].pid(), BAD_CHAIN));
                 }
                 other => other?,
@@ -443,7 +443,7 @@ impl HashTable {
 
     /// A page that contradicts what it should be.
     #[cold]
-    pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Interrupt {
-        Interrupt::Fail(wrong(pid, what))
+    pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Retry {
+        Retry::Fail(wrong(pid, what))
     }
 }

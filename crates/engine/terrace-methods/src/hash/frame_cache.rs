@@ -1,4 +1,4 @@
-//! In which frames buckets were when somebody looked, so that lookups can go straight there.
+//! In which frames buckets were when a lookup last found them, so that lookups can go straight there.
 //!
 //! The way through the directory is a chain of four places in memory, each of which is known only when
 //! the one before has come: the directory's entry, the word of the page table, the page, the record. A
@@ -24,7 +24,7 @@ const PLACE_BYTES: u64 = size_of::<AtomicU64>() as u64;
 /// Of a place the upper half is the frame, the lower one the page's number; zero is none.
 type Lists = [OnceLock<Box<[AtomicU64]>>; LISTS];
 
-/// See the module's text.
+/// A list of frames, by hash, in which lookups look first.
 pub(crate) struct FrameCache {
     store: Arc<PageStore>,
     /// Made when the first bucket is found, because most tables of thousands are not in use.
@@ -62,7 +62,7 @@ impl FrameCache {
         (place != 0).then_some(((place >> 32) as u32, PageId(place & u64::from(u32::MAX))))
     }
 
-    /// Remembers where the bucket of this hash is, in a table of so many. O(1), but for a longer list now
+    /// Remembers where the bucket of this hash is, in a table of `buckets` buckets. O(1), but for a longer list now
     /// and then.
     pub fn note(&self, hash: u64, frame: u32, pid: PageId, buckets: u64) {
         let Ok(number) = u32::try_from(pid.0) else {
@@ -96,7 +96,7 @@ impl FrameCache {
             let list = (0..places).map(|_| AtomicU64::new(0)).collect();
             let lists = self.lists.get_or_init(Box::default);
             if lists[used].set(list).is_err() {
-                // Somebody else was sooner.
+                // Another thread was sooner.
                 self.store.give_hint_bytes(bytes);
             }
         }

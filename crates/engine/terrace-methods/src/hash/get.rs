@@ -1,6 +1,6 @@
 //! Looking a key up, and the secret that says what its hash is.
 
-use terrace_access::{Attempt, Flags, Found, Interrupt, Touch};
+use terrace_access::{Attempt, Flags, Found, Retry, Touch};
 #[cfg(test)]
 use terrace_base::PageId;
 use terrace_base::sync::spin_loop;
@@ -55,7 +55,7 @@ impl HashTable {
         let secret = &self.try_secret()?;
         let hash = secret.hash(key);
         match self.get_once(secret, hash, key, touch, value) {
-            Err(Interrupt::Conflict) => self.get_again(secret, hash, key, touch, value),
+            Err(Retry::Conflict) => self.get_again(secret, hash, key, touch, value),
             other => other,
         }
     }
@@ -122,7 +122,7 @@ impl HashTable {
         for _ in 1..PATIENCE {
             spin_loop();
             match self.get_once(secret, hash, key, touch, value) {
-                Err(Interrupt::Conflict) => {}
+                Err(Retry::Conflict) => {}
                 other => return other,
             }
         }

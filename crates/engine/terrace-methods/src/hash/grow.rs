@@ -1,9 +1,9 @@
-//! Growth of the directory: the first bucket, more grains, more levels of pages.
+//! Growth of the directory: the first bucket, more partitions, more levels of pages.
 //!
-//! Grains are divided a few at a time, in the order of linear hashing, and dividing one moves no
+//! Partitions are divided a few at a time, in the order of linear hashing, and dividing one moves no
 //! record: both halves belong to the bucket that the whole belonged to.
 
-use terrace_access::{Attempt, Door};
+use terrace_access::{Attempt, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::{Class, Exclusive};
 
@@ -16,25 +16,25 @@ use super::find::{root_of, sound};
 use super::image::{build_bucket, install_new};
 use super::layout::{Shape, Span};
 
-/// Grains for each bucket that the directory of a cold table grows to. A bucket is split between
-/// grains, so this many steps is how finely, and it is rare that a bucket has one grain alone and more
+/// Partitions for each bucket that the directory of a cold table grows to. A bucket is split between
+/// partitions, so this many steps is how finely, and it is rare that a bucket has one partition alone and more
 /// records than a page. Each costs 7 bytes, and what the directory of a cold table takes of the memory
 /// is lost for hot records.
 const COLD_GRAINS: u64 = 4;
-/// The same of a hot table, whose buckets are fewer, and move grains between each other to be full.
+/// The same of a hot table, whose buckets are fewer, and move partitions between each other to be full.
 const HOT_GRAINS: u64 = 16;
 
-/// The same of a table that is compacted: a bucket is left so full that the next grain does not fit, so half a
-/// grain is lost in each. Fewer than at which the directory gives grains up again.
+/// The same of a table that is compacted: a bucket is left so full that the next partition does not fit, so half a
+/// partition is lost in each. Fewer than at which the directory gives partitions up again.
 const COMPACT_GRAINS: u64 = 12;
 
 /// Part of the memory that a directory may take for the sake of uneven records.
 const DIRECTORY_PART: u64 = 64;
 
 impl HashTable {
-    /// Grains that so many buckets should have.
+    /// Partitions that this many buckets should have.
     pub(crate) fn grains_for(&self, buckets: u64) -> u64 {
-        let each = if self.tier == Class::Hot {
+        let each = if self.tier.is_hot() {
             HOT_GRAINS
         } else {
             COLD_GRAINS
@@ -42,8 +42,8 @@ impl HashTable {
         each * buckets
     }
 
-    /// Makes grains finer, so that buckets can be filled better; whether they were too coarse. Bounded.
-    pub(crate) fn refine(&self, door: &Door<'_>) -> Attempt<bool> {
+    /// Makes partitions finer, so that buckets can be filled better; whether they were too coarse. Bounded.
+    pub(crate) fn refine(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let (grains, buckets) = self.size()?;
         let wanted = COMPACT_GRAINS * buckets;
         if grains.count() >= wanted {
@@ -53,7 +53,7 @@ impl HashTable {
         Ok(true)
     }
 
-    /// Grains that the directory may have where records are so uneven that buckets could not be split
+    /// Partitions that the directory may have where records are so uneven that buckets could not be split
     /// otherwise. The cold tier of a store that is being loaded needs about as many as the hot tier has
     /// buckets before it has many buckets itself.
     pub(crate) fn most_grains(&self, buckets: u64) -> u64 {
@@ -63,8 +63,8 @@ impl HashTable {
 
     /// Class of the pages of buckets.
     pub(crate) fn bucket_class(&self) -> Class {
-        if self.tier == Class::Hot {
-            Class::Hot
+        if self.tier.is_hot() {
+            self.tier
         } else {
             Class::Cold
         }
@@ -73,7 +73,7 @@ impl HashTable {
     /// Allocates some pages for buckets; all or none.
     pub(crate) fn allocate<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         count: usize,
     ) -> Attempt<Vec<Exclusive<'d>>> {
         let mut pages = Vec::with_capacity(count);
@@ -89,8 +89,8 @@ impl HashTable {
         Ok(pages)
     }
 
-    /// Makes the first bucket of an empty table, unless somebody else has.
-    pub(crate) fn make_first(&self, door: &Door<'_>) -> Attempt<()> {
+    /// Makes the first bucket of an empty table, unless another thread has.
+    pub(crate) fn make_first(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let mut root = self.store.exclusive(self.root, door)?;
         let seen = root_of!(root)?;
         if seen.grains.count() > 1 || !sound!(root, seen.entries.get(0))?.is_none() {
@@ -112,9 +112,9 @@ impl HashTable {
         bump_root(&mut root)
     }
 
-    /// Divides grains until there are as many as wanted, or a page of the directory is full.
-    /// O(grains divided).
-    pub(crate) fn grow(&self, door: &Door<'_>, wanted: u64) -> Attempt<()> {
+    /// Divides partitions until there are as many as wanted, or a page of the directory is full.
+    /// O(partitions divided).
+    pub(crate) fn grow(&self, door: &WriteGuard<'_>, wanted: u64) -> Attempt<()> {
         let root = self.store.exclusive(self.root, door)?;
         let page_bytes = self.store.page_bytes();
         let bits = entry_bits(page_bytes);

@@ -1,8 +1,9 @@
 //! The hash table as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Neighbours, Ordered,
-    Plan, RecordPage, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Capabilities, Edge, Flags, Found, InStorage, Neighbours,
+    Ordered, Plan, RangeDeletes, RecordPage, Room, Runs, Sampled, Sweep, Touch, Value, Window,
+    WriteGuard,
 };
 use terrace_base::{PageId, Result};
 
@@ -11,13 +12,18 @@ use super::find::page_of;
 use super::position::{HASH_BYTES, hash_at, hash_of_edge};
 
 impl AccessMethod for HashTable {
+    const CAPABILITIES: Capabilities = Capabilities {
+        position_prefix: HASH_BYTES,
+        ..Capabilities::PLAIN
+    };
+
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         self.get(key, touch, value)
     }
 
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -30,7 +36,11 @@ impl AccessMethod for HashTable {
         self.spared.lock().note(page, false)
     }
 
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    fn each_page(&self, page: &mut dyn FnMut(PageId)) {
+        self.each_readable(page);
+    }
+
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         self.clear_step(door)
     }
 
@@ -44,8 +54,6 @@ impl AccessMethod for HashTable {
 }
 
 impl Ordered for HashTable {
-    const POSITION_PREFIX: usize = HASH_BYTES;
-
     fn try_position<'a>(&self, key: &'a [u8], place: &'a mut Vec<u8>) -> Attempt<&'a [u8]> {
         let hash = self.try_secret()?.hash(key);
         place.clear();
@@ -108,19 +116,19 @@ impl Sampled for HashTable {
 }
 
 impl Runs for HashTable {
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    fn put_run(&self, door: &WriteGuard<'_>, window: &Window, which: &[usize]) -> usize {
         self.put_records(door, window, which)
     }
 }
 
 impl Neighbours for HashTable {
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+    fn try_compact(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<()> {
         self.compact(door, hash_at(position), fill)
     }
 
     fn try_close_up(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
@@ -130,21 +138,21 @@ impl Neighbours for HashTable {
     }
 }
 
-impl Cuts for HashTable {}
+impl RangeDeletes for HashTable {}
 
 impl InStorage for HashTable {}
 
 impl Sweep for HashTable {
     fn try_visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
         self.visit(door, hash_at(position), edit)
     }
 
-    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
+    fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         self.pack(door, hash_at(position), fill)
     }
 }

@@ -1,6 +1,6 @@
 //! Putting a record into a bucket: decided first, then done without any way to fail.
 
-use terrace_access::{Attempt, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Flags, Retry, Value};
 use terrace_pages::Exclusive;
 
 use super::Secret;
@@ -151,7 +151,7 @@ impl Put<'_> {
                 install(&mut held.pages[page], &image)?;
                 self.leave(held, page, old)
             }
-            _ => Err(Interrupt::Conflict),
+            _ => Err(Retry::Conflict),
         }
     }
 

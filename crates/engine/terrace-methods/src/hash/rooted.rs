@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door, Rooted};
+use terrace_access::{Attempt, Rooted, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
@@ -17,12 +17,12 @@ impl Rooted for HashTable {
 
     fn create(
         store: &Arc<PageStore>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         class: Class,
         secret: Secret,
     ) -> Attempt<Self> {
         let table = HashTable::create(store, door, class, secret)?;
-        Ok(if class == Class::Hot {
+        Ok(if class.is_hot() {
             table.as_upper_tier()
         } else {
             table
@@ -35,7 +35,7 @@ impl Rooted for HashTable {
 
     fn open(store: &Arc<PageStore>, root: PageId, class: Class) -> Self {
         let table = HashTable::open(store.clone(), root, class);
-        if class == Class::Hot {
+        if class.is_hot() {
             table.as_upper_tier()
         } else {
             table
@@ -46,7 +46,7 @@ impl Rooted for HashTable {
         HashTable::root(self)
     }
 
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.try_free_root(door)
     }
 

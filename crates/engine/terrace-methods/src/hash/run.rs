@@ -3,7 +3,7 @@
 //! What a sweep demotes are such runs. Whatever is not simple (no room, a large value) ends the run, and
 //! is done as any single record is.
 
-use terrace_access::{Door, Flags, Interrupt, NoRoom, Plan, Value, Window};
+use terrace_access::{Flags, NoRoom, Plan, Retry, Value, Window, WriteGuard};
 use terrace_base::max_key_bytes;
 use terrace_base::sync::spin_loop;
 
@@ -14,7 +14,12 @@ use super::position::{HASH_BYTES, hash_at};
 
 impl HashTable {
     /// See [`terrace_access::Ordered::put_run`]. O(records of the run), beside what each does to the slots.
-    pub(crate) fn put_records(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    pub(crate) fn put_records(
+        &self,
+        door: &WriteGuard<'_>,
+        window: &Window,
+        which: &[usize],
+    ) -> usize {
         let (Some(&first), Ok(secret)) = (which.first(), self.try_secret()) else {
             return 0;
         };
@@ -39,7 +44,7 @@ impl HashTable {
                 break;
             }
             let mut plan = |before: Option<(Flags, Value<'_>)>| match before {
-                Some((_, Value::Large(_))) => Err(Interrupt::Conflict),
+                Some((_, Value::Large(_))) => Err(Retry::Conflict),
                 _ if entry.flags.is_deleted() => Ok(Plan::Erase),
                 _ => Ok(Plan::Put(Value::Inline(window.value(i)), Flags::NONE)),
             };
@@ -61,10 +66,10 @@ impl HashTable {
     }
 
     /// The bucket of a hash under its latches; `None` where there is none, or it cannot be had at once.
-    fn latch_first<'d>(&'d self, door: &'d Door<'_>, hash: u64) -> Option<Held<'d>> {
+    fn latch_first<'d>(&'d self, door: &'d WriteGuard<'_>, hash: u64) -> Option<Held<'d>> {
         for _ in 0..PATIENCE {
             match self.latch(door, hash, false) {
-                Err(Interrupt::Conflict) => spin_loop(),
+                Err(Retry::Conflict) => spin_loop(),
                 other => return other.ok().flatten(),
             }
         }

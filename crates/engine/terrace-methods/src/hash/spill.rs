@@ -1,14 +1,14 @@
-//! A full bucket gives grains to a neighbour with room before it is split.
+//! A full bucket gives partitions to a neighbour with room before it is split.
 //!
 //! Neighbours are only tried: where they cannot be had at once the bucket is split alone.
 
-use terrace_access::{Attempt, Door, Interrupt, Value};
+use terrace_access::{Attempt, Retry, Value, WriteGuard};
 
 use super::HashTable;
-use super::cut::{add_size, full, last_fitting, middle, sizes_of};
-use super::directory::Grains;
+use super::directory::HashPartitions;
 use super::layout::{capacity, record_bytes};
 use super::split::{Pair, copies};
+use super::split_point::{add_size, full, last_fitting, middle, sizes_of};
 
 /// Part of a page that must be free in a neighbour, beyond the new record, for spilling to be worth
 /// rewriting two pages.
@@ -17,13 +17,13 @@ const WORTH_SPILLING: usize = 10;
 const WORTH_SHARING: usize = 20;
 
 impl HashTable {
-    /// Moves the lowest grains of the full bucket that holds `hash`, to which nothing comes while
+    /// Moves the lowest partitions of the full bucket that holds `hash`, to which nothing comes while
     /// records come in order, down to its neighbour as far as that has room. Returns whether it did.
     /// Best effort: it needs no page that is not in memory. O(records).
-    pub(crate) fn hand_down(&self, door: &Door<'_>, hash: u64) -> Attempt<bool> {
+    pub(crate) fn hand_down(&self, door: &WriteGuard<'_>, hash: u64) -> Attempt<bool> {
         let held = match self.latch(door, hash, false) {
             Ok(Some(held)) => held,
-            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
+            Ok(None) | Err(Retry::Conflict) => return Ok(false),
             Err(other) => return Err(other),
         };
         let page_bytes = self.store.page_bytes();
@@ -48,19 +48,19 @@ impl HashTable {
         }
     }
 
-    /// Moves grains from the full bucket that holds `hash` to a neighbour with room, or to a new one
+    /// Moves partitions from the full bucket that holds `hash` to a neighbour with room, or to a new one
     /// together with a neighbour, so that a record with this value fits. Returns whether it did. Best
     /// effort. O(records).
     pub(crate) fn spill(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         hash: u64,
         key: &[u8],
         value: Value<'_>,
     ) -> Attempt<bool> {
         let mut held = match self.latch(door, hash, false) {
             Ok(Some(held)) => held,
-            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
+            Ok(None) | Err(Retry::Conflict) => return Ok(false),
             Err(other) => return Err(other),
         };
         let (grains, buckets) = self.size()?;
@@ -96,7 +96,7 @@ impl HashTable {
     /// room unused than that would.
     pub(crate) fn share(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         hash: u64,
         key: &[u8],
         value: Value<'_>,
@@ -104,7 +104,7 @@ impl HashTable {
     ) -> Attempt<bool> {
         let mut held = match self.latch(door, hash, false) {
             Ok(Some(held)) => held,
-            Ok(None) | Err(Interrupt::Conflict) => return Ok(false),
+            Ok(None) | Err(Retry::Conflict) => return Ok(false),
             Err(other) => return Err(other),
         };
         let (grains, buckets) = self.size()?;
@@ -127,7 +127,7 @@ impl HashTable {
         if let Some(pid) = missing
             && self.spared.lock().ask(pid)
         {
-            return Err(Interrupt::Miss(pid));
+            return Err(Retry::Miss(pid));
         }
         if grains.count() < self.grains_for(buckets + 1) {
             return Ok(false);
@@ -148,9 +148,9 @@ impl HashTable {
     /// enough room for that.
     fn level_out<'d>(
         &self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         pair: Pair<'d>,
-        grains: &Grains,
+        grains: &HashPartitions,
         (hash, bytes): (u64, usize),
         worth: usize,
     ) -> Attempt<Option<Pair<'d>>> {

@@ -1,25 +1,25 @@
-//! Moving grains between buckets: a full one is split, or gives some to a neighbour with room.
+//! Moving partitions between buckets: a full one is split, or gives some to a neighbour with room.
 //!
 //! Buckets and directory change under latches that are all held until everything is done, so a
 //! reader finds a record in the one bucket or in the other, or has to look again.
 
-use terrace_access::{Attempt, Door, Flags, Interrupt, Value};
+use terrace_access::{Attempt, Flags, Retry, Value, WriteGuard};
 use terrace_base::{Error, PageId};
 
 use super::HashTable;
-use super::cut::{add_size, bytes_below, cut, finer, full, left_full, middle, sizes_of};
-use super::directory::Grains;
+use super::directory::HashPartitions;
 use super::find::Held;
 use super::image::{Item, build_bucket, bytes_of, install, pages_for, take_apart};
 use super::layout::{NEXT, Shape, Span, capacity, record_bytes};
 use super::put::{How, Put};
+use super::split_point::{add_size, bytes_below, cut, finer, full, left_full, middle, sizes_of};
 use crate::fault::{self, Fault, Point};
 
 /// A split is uneven when less than this part of the bytes is on one side.
 const UNEVEN: usize = 4;
 /// The same where records come in order: a bucket is to be left full, but for this part.
 const EXACT: usize = 8;
-/// Grains are added for so many more buckets at once, as a part of those that there are.
+/// Partitions are added at once for more buckets: for one in this many of those that there are.
 const AHEAD: u64 = 16;
 /// Most overflow pages of one bucket; see `find`.
 const MOST_OVERFLOW: usize = 1 << 16;
@@ -29,9 +29,9 @@ const NO_NEIGHBOUR: &str = "this bucket does not hold all hashes, and there is n
 /// What is tried for a full bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Try {
-    /// To divide grains, where there are too few, and the bucket between two.
-    Grains,
-    /// To divide the bucket between those grains that there are.
+    /// To divide partitions, where there are too few, and the bucket between two.
+    HashPartitions,
+    /// To divide the bucket between those partitions that there are.
     Split,
     /// To put an overflow page behind it.
     Overflow,
@@ -42,9 +42,9 @@ enum Try {
 pub(crate) enum Widened {
     /// It has fewer records or more room.
     Room,
-    /// There are more grains, and that is all.
-    Grains,
-    /// It has fewer grains: as many as may change hands behind one door.
+    /// There are more partitions, and that is all.
+    HashPartitions,
+    /// It has fewer partitions: as many as may change hands under one write guard.
     Narrower,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Pair<'d> {
 }
 
 impl<'d> Pair<'d> {
-    /// Whether the right page stays when all come together: the one that has more grains already.
+    /// Whether the right page stays when all come together: the one that has more partitions already.
     fn right_stays(&self) -> bool {
         self.left.span.width() < self.right.span.width()
     }
@@ -114,7 +114,7 @@ impl HashTable {
     /// the bucket is given back when there is none or it cannot be had at once.
     pub(crate) fn neighbour<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         held: Held<'d>,
         on_the_left: bool,
     ) -> Attempt<Result<Pair<'d>, Held<'d>>> {
@@ -124,7 +124,7 @@ impl HashTable {
     /// The same; says which page would have to be read for it.
     pub(super) fn neighbour_or_miss<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         held: Held<'d>,
         on_the_left: bool,
         missing: &mut Option<PageId>,
@@ -139,10 +139,10 @@ impl HashTable {
         };
         let other = match self.latch_beside(door, other, false, &held.pages) {
             Ok(Some(other)) => other,
-            // There are more grains than those of this bucket.
+            // There are more partitions than those of this bucket.
             Ok(None) => return Err(held.pages[0].torn(NO_NEIGHBOUR)),
-            Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
-            Err(Interrupt::Miss(pid)) => {
+            Err(Retry::Fail(e)) => return Err(Retry::Fail(e)),
+            Err(Retry::Miss(pid)) => {
                 *missing = Some(pid);
                 return Ok(Err(held));
             }
@@ -165,14 +165,14 @@ impl HashTable {
     /// O(records).
     pub(crate) fn split(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         hash: u64,
         key: &[u8],
         value: Value<'_>,
         patient: bool,
         rises: bool,
     ) -> Attempt<Widened> {
-        for tried in [Try::Grains, Try::Split] {
+        for tried in [Try::HashPartitions, Try::Split] {
             let done = self.split_by(door, (hash, key, value), patient, rises, tried);
             if let Some(done) = self.unless_unreadable(done)? {
                 return Ok(done);
@@ -185,7 +185,7 @@ impl HashTable {
     /// What came of a split; nothing if it needs a page that is known to be unreadable. That is one of the
     /// directory, of other records than the one that comes.
     fn unless_unreadable<T>(&self, done: Attempt<T>) -> Attempt<Option<T>> {
-        if let Err(Interrupt::Miss(pid)) = done {
+        if let Err(Retry::Miss(pid)) = done {
             let mut spared = self.spared.lock();
             if spared.has(pid) {
                 return Ok(None);
@@ -200,7 +200,7 @@ impl HashTable {
 
     fn split_by(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         (hash, key, value): (u64, &[u8], Value<'_>),
         patient: bool,
         rises: bool,
@@ -228,11 +228,11 @@ impl HashTable {
             return Ok(Widened::Room);
         }
         let (grains, buckets) = self.size()?;
-        let grows = tried == Try::Grains;
+        let grows = tried == Try::HashPartitions;
         if grows && grains.count() < self.grains_for(buckets + 1) {
             drop(held);
             self.grow(door, self.grains_for(buckets + 1 + buckets / AHEAD))?;
-            return Ok(Widened::Grains);
+            return Ok(Widened::HashPartitions);
         }
         let copies = copies(&[&held]);
         let items = self.records(&[&held], &copies)?;
@@ -249,13 +249,13 @@ impl HashTable {
         };
         let off = |boundary| bytes_below(&sizes, boundary).abs_diff(wanted);
         // A table that is filled in the order of hashes, as a cold tier is by the sweep, has all its
-        // records in few grains at first.
+        // records in few partitions at first.
         if grows && boundary.is_none_or(|boundary| off(boundary) > near) {
             let parts = if rises { EXACT } else { UNEVEN / 2 };
             if let Some(finer) = finer(&grains, &sizes, parts, self.most_grains(buckets)) {
                 drop(held);
                 self.grow(door, finer)?;
-                return Ok(Widened::Grains);
+                return Ok(Widened::HashPartitions);
             }
         }
         // Where no cut leaves the lower part with room to spare, any is better than none.
@@ -264,7 +264,7 @@ impl HashTable {
             self.add_overflow(door, held)?;
             return Ok(Widened::Room);
         };
-        // Where the half that would go has too many grains for one door, its outer end goes first, with
+        // Where the half that would go has too many partitions for one write guard, its outer end goes first, with
         // hardly a record: the bucket is narrower then, and what goes in the end is not too much.
         let (lower, upper) = held.span.cut_at(boundary);
         let upper_goes = upper.width() <= lower.width();
@@ -282,9 +282,9 @@ impl HashTable {
     /// Gives the pair back, unchanged, if they cannot be divided so.
     pub(super) fn split_pair<'d>(
         &self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         mut pair: Pair<'d>,
-        grains: &Grains,
+        grains: &HashPartitions,
         hash: u64,
         bytes: usize,
     ) -> Attempt<Option<Pair<'d>>> {
@@ -340,10 +340,10 @@ impl HashTable {
             last: second.max(old) - 1,
         };
         let mut claim = match self.claim(door, moved, &[&pair.left, &pair.right]) {
-            Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
+            Err(Retry::Conflict | Retry::Miss(_)) => return Ok(Some(pair)),
             other => other?,
         };
-        // Grains inside a bucket may have been united since the boundaries were chosen, and a claim
+        // Partitions inside a bucket may have been united since the boundaries were chosen, and a claim
         // looks at the ends of what it claims only.
         if !claim.grains.begins_at(first) || !claim.grains.begins_at(second) {
             return Ok(Some(pair));
@@ -375,11 +375,11 @@ impl HashTable {
     }
 
     /// Divides a bucket at `boundary`. The half with the narrower range of hashes becomes the new
-    /// bucket, because its grains change hands one by one: to a table that is filled in the order of
-    /// hashes nearly all grains belong to the bucket that is split, and nearly all of them stay.
+    /// bucket, because its partitions change hands one by one: to a table that is filled in the order of
+    /// hashes nearly all partitions belong to the bucket that is split, and nearly all of them stay.
     fn split_at<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         mut held: Held<'d>,
         items: &[Item<'_>],
         boundary: u64,
@@ -441,7 +441,7 @@ impl HashTable {
     }
 
     /// Appends an overflow page to a bucket that cannot be split.
-    fn add_overflow(&self, door: &Door<'_>, mut held: Held<'_>) -> Attempt<()> {
+    fn add_overflow(&self, door: &WriteGuard<'_>, mut held: Held<'_>) -> Attempt<()> {
         if held.pages.len() > MOST_OVERFLOW {
             return Err(Error::invalid("too many keys with one hash").into());
         }
@@ -469,7 +469,7 @@ impl HashTable {
     /// would need more than one page.
     pub(crate) fn divide<'d>(
         &self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         mut pair: Pair<'d>,
         items: &[Item<'_>],
         boundary: Option<u64>,
@@ -536,7 +536,7 @@ impl HashTable {
             ),
         };
         let mut claim = match self.claim(door, moved, &[&pair.left, &pair.right]) {
-            Err(Interrupt::Conflict | Interrupt::Miss(_)) => return Ok(Some(pair)),
+            Err(Retry::Conflict | Retry::Miss(_)) => return Ok(Some(pair)),
             other => other?,
         };
         claim.assign(moved, to)?;

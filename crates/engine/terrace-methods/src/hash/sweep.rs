@@ -1,11 +1,11 @@
 //! What the sweep of a hot tier does to a bucket: pack it into its predecessor.
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, Retry, WriteGuard};
 
 use super::HashTable;
-use super::cut::{last_fitting, sizes_of};
 use super::layout::{Span, capacity};
 use super::split::copies;
+use super::split_point::{last_fitting, sizes_of};
 use crate::FULL;
 
 /// Part of a page that packing must move, unless it empties the bucket, to be worth rewriting both.
@@ -13,15 +13,15 @@ const WORTH_PACKING: usize = 32;
 /// The same for closing up, where the pages may have to be written for it alone.
 const WORTH_CLOSING_UP: usize = 10;
 
-/// Grains of a bucket whose way is looked at before it is packed; a bucket that has more is nearly empty.
+/// Partitions of a bucket whose way is looked at before it is packed; a bucket that has more is nearly empty.
 const MOST_LOOKED_AT: usize = 64;
 
 impl HashTable {
     /// See [`terrace_access::Ordered::try_compact`]. O(records).
-    pub(crate) fn compact(&self, door: &Door<'_>, hash: u64, fill: f64) -> Attempt<()> {
+    pub(crate) fn compact(&self, door: &WriteGuard<'_>, hash: u64, fill: f64) -> Attempt<()> {
         if self.refine(door)? {
-            // The directory has changed behind this door: what else is to be done, behind the next.
-            return Err(Interrupt::Conflict);
+            // The directory has changed under this write guard: what else is to be done, under the next.
+            return Err(Retry::Conflict);
         }
         // Packing leaves alone what is not in memory, so it is asked for first.
         let (grains, _) = self.size()?;
@@ -49,19 +49,25 @@ impl HashTable {
     }
 
     /// See [`terrace_access::Sweep::try_pack`]. O(records).
-    pub(crate) fn pack(&self, door: &Door<'_>, hash: u64, fill: f64) -> Attempt<bool> {
+    pub(crate) fn pack(&self, door: &WriteGuard<'_>, hash: u64, fill: f64) -> Attempt<bool> {
         self.pack_worth(door, hash, fill, WORTH_PACKING)
     }
 
     /// See [`terrace_access::Ordered::try_close_up`]: one bucket. O(records).
-    pub(crate) fn close_up(&self, door: &Door<'_>, hash: u64) -> Attempt<Option<u64>> {
+    pub(crate) fn close_up(&self, door: &WriteGuard<'_>, hash: u64) -> Attempt<Option<u64>> {
         self.pack_worth(door, hash, FULL, WORTH_CLOSING_UP)?;
         let held = self.latch(door, hash, false)?;
         Ok(held.and_then(|held| held.span.last.checked_add(1)))
     }
 
     /// Packs, if it frees the bucket or moves one part in `worth` of a page.
-    fn pack_worth(&self, door: &Door<'_>, hash: u64, fill: f64, worth: usize) -> Attempt<bool> {
+    fn pack_worth(
+        &self,
+        door: &WriteGuard<'_>,
+        hash: u64,
+        fill: f64,
+        worth: usize,
+    ) -> Attempt<bool> {
         let Some(held) = self.latch(door, hash, false)? else {
             return Ok(false);
         };
@@ -89,7 +95,7 @@ impl HashTable {
                 None => {
                     // Best effort: damage shows itself again to whoever needs the page.
                     match self.contract(door) {
-                        Err(Interrupt::Fail(e)) => Err(Interrupt::Fail(e)),
+                        Err(Retry::Fail(e)) => Err(Retry::Fail(e)),
                         _ => Ok(true),
                     }
                 }

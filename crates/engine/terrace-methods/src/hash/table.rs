@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use terrace_access::{Attempt, Door, Flags};
+use terrace_access::{Attempt, Flags, WriteGuard};
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
 use terrace_pages::{Class, PageStore};
@@ -35,21 +35,17 @@ pub struct HashTable {
 
 impl HashTable {
     /// Makes an empty table: one page, the root, whose number is to be kept. `tier` is
-    /// [`Class::Cold`] or [`Class::Hot`]. O(page).
+    /// [`Class::Cold`], [`Class::Hot`] or [`Class::Memory`]. O(page).
     ///
     /// # Errors
     /// Those of [`PageStore::allocate`].
     pub fn create(
         store: &Arc<PageStore>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         tier: Class,
         secret: Secret,
     ) -> Attempt<HashTable> {
-        let class = if tier == Class::Hot {
-            Class::Hot
-        } else {
-            Class::Inner
-        };
+        let class = if tier.is_hot() { tier } else { Class::Inner };
         let mut page = store.allocate(door, class)?;
         directory::write_root(&mut page, store.page_bytes(), secret, STRIDE)?;
         let root = page.pid();
@@ -60,7 +56,7 @@ impl HashTable {
     /// The table with this root. Reads nothing. O(1).
     pub fn open(store: Arc<PageStore>, root: PageId, tier: Class) -> HashTable {
         // Pages that an earlier run of the program made have counters that were given out from
-        // another start; nobody holds a window from then.
+        // another start; no reader holds a window from then.
         HashTable {
             known: FrameCache::new(&store),
             store,
@@ -109,8 +105,8 @@ impl HashTable {
 
     /// Class of the pages of the directory.
     pub(super) fn directory_class(&self) -> Class {
-        if self.tier == Class::Hot {
-            Class::Hot
+        if self.tier.is_hot() {
+            self.tier
         } else {
             Class::Inner
         }

@@ -5,7 +5,7 @@ use terrace_base::{PageId, Result};
 use terrace_pages::{PAGE_HEADER_BYTES, View};
 
 use super::HashTable;
-use super::directory::{Entries, Grains, Root, entry_bits};
+use super::directory::{Entries, HashPartitions, Root, entry_bits};
 use super::find::{Chain, TOO_HIGH, wrong};
 use super::image::{Item, take_apart};
 use super::layout::{Page, SLOTS, Span};
@@ -43,7 +43,7 @@ impl HashTable {
         let mut buckets = 0;
         let mut hash = 0;
         loop {
-            // A run of grains with one entry is a bucket.
+            // A run of partitions with one entry is a bucket.
             let pid = directory[grains.index(hash) as usize];
             if pid.is_none() {
                 let empty = directory.len() == 1;
@@ -55,6 +55,13 @@ impl HashTable {
                 };
             }
             let span = run(&grains, &directory, hash);
+            let mut at = Some(hash);
+            let on = std::iter::from_fn(|| {
+                let first = at?;
+                at = run(&grains, &directory, first).last.checked_add(1);
+                Some(directory[grains.index(first) as usize])
+            });
+            self.store.read_ahead(on.filter(|pid| !pid.is_none()));
             self.check_bucket(pid, span, each, page)?;
             buckets += 1;
             match span.last.checked_add(1) {
@@ -71,6 +78,38 @@ impl HashTable {
         Ok(())
     }
 
+    /// See [`terrace_access::AccessMethod::each_page`]. Buckets are found as far as the directory can be read.
+    pub(crate) fn each_readable(&self, page: &mut dyn FnMut(PageId)) {
+        page(self.root);
+        let Ok(copy) = copy_of(&self.store, self.root) else {
+            return;
+        };
+        let Ok(root) = Root::open(View::of(&copy)) else {
+            return;
+        };
+        let mut directory = Vec::new();
+        let mut each = |pid| {
+            page(pid);
+            Ok(())
+        };
+        let _ = self.collect(root.entries, root.height, &mut directory, &mut each);
+        // A bucket may have many entries.
+        directory.sort_unstable();
+        directory.dedup();
+        for first in directory {
+            let (mut pid, mut chain) = (first, Chain::new(PageId::NONE));
+            while !pid.is_none() && chain.goes_on(pid) {
+                page(pid);
+                let copy = copy_of(&self.store, pid);
+                let next = copy.ok().and_then(|copy| {
+                    let seen = Page::open(View::of(&copy)).ok();
+                    seen.map(|seen| seen.next)
+                });
+                pid = next.unwrap_or(PageId::NONE);
+            }
+        }
+    }
+
     /// All entries of the directory by their number.
     fn collect(
         &self,
@@ -85,7 +124,7 @@ impl HashTable {
             let entry = entries.get(i).map_err(torn)?;
             if entry.is_none() {
                 if height == 0 && i == 0 && out.is_empty() {
-                    // An empty table has one grain, of no bucket.
+                    // An empty table has one partition, of no bucket.
                     out.push(entry);
                 }
                 ended = true;
@@ -203,8 +242,8 @@ impl HashTable {
     }
 }
 
-/// The span of the neighbouring grains, from that of `hash` on, that have the same entry.
-fn run(grains: &Grains, directory: &[PageId], hash: u64) -> Span {
+/// The span of the neighbouring partitions, from that of `hash` on, that have the same entry.
+fn run(grains: &HashPartitions, directory: &[PageId], hash: u64) -> Span {
     let mut span = grains.span(hash);
     let pid = directory[grains.index(hash) as usize];
     while let Some(next) = span.last.checked_add(1)

@@ -1,7 +1,7 @@
 //! Emptying a heap in bounded steps: first the index goes, then the heap pages in the order of the
 //! directory, then the directory. In between there are rows that nothing names, which the root says.
 
-use terrace_access::{AccessMethod, Attempt, Door, Interrupt};
+use terrace_access::{AccessMethod, Attempt, Retry, WriteGuard};
 use terrace_base::{Error, PageId};
 
 use super::Heap;
@@ -15,11 +15,11 @@ const STEP_PAGES: usize = 32;
 
 impl Heap {
     /// Gives both roots back; the heap must be empty ([`AccessMethod::try_clear_step`] returned
-    /// false), and nobody may use it any more.
+    /// false), and no thread may use it any more.
     ///
     /// # Errors
     /// `Miss` when one of them is not in memory; `Fail` when the heap is not empty.
-    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    pub fn try_free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let root = self.store.exclusive(self.root, door)?;
         let seen = self.directory_in(root.view(), self.root);
         let seen = seen.ok_or_else(|| root.torn(NO_DIRECTORY))?;
@@ -36,7 +36,7 @@ impl Heap {
 
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(pages freed), and what a step of the
     /// index takes.
-    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    pub(crate) fn clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let index = self.index()?;
         {
             let mut root = self.store.exclusive(self.root, door)?;
@@ -72,8 +72,8 @@ impl Heap {
             }
             // The next one of the chain, once nothing is listed there any more.
             let list = match self.store.exclusive(next, door) {
-                // Nobody frees it but who has the root, as this one has.
-                Err(Interrupt::Conflict) if !self.store.exists(next) => {
+                // Only the thread that has the root frees it, and this one has it.
+                Err(Retry::Conflict) if !self.store.exists(next) => {
                     return Err(root.torn(NO_DIRECTORY));
                 }
                 other => other?,
@@ -97,7 +97,7 @@ impl Heap {
     }
 
     /// Frees the heap pages that a page of the directory lists. Returns whether some are left.
-    fn clear_list(&self, door: &Door<'_>, pid: PageId, budget: &mut usize) -> Attempt<bool> {
+    fn clear_list(&self, door: &WriteGuard<'_>, pid: PageId, budget: &mut usize) -> Attempt<bool> {
         let mut list = self.store.exclusive(pid, door)?;
         let entries = match self.directory_in(list.view(), pid) {
             Some(seen) => seen.entries(),

@@ -8,10 +8,10 @@
 use std::cell::{OnceCell, RefCell};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Door, Flags, Interrupt, Plan, RecordPage, Room, Sweep, Value,
+    AccessMethod, Applied, Attempt, Flags, Plan, RecordPage, Retry, Room, Sweep, Value, WriteGuard,
 };
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Exclusive};
+use terrace_pages::Exclusive;
 
 use super::Heap;
 use super::layout::{Location, Row, Rows, row_bytes};
@@ -69,7 +69,7 @@ enum Todo<'v> {
 /// An edit between plan and commit.
 struct Doing<'d, 'v, 'c> {
     heap: &'d Heap,
-    door: &'d Door<'d>,
+    door: &'d WriteGuard<'d>,
     key: &'c [u8],
     /// Where a new row is to go.
     target: Option<PageId>,
@@ -100,9 +100,9 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
     fn hold(&mut self, at: Location) -> Attempt<Held<'d>> {
         let (heap, slot) = (self.heap, usize::from(at.slot));
         let page = match heap.grab(self.door, at.page) {
-            Err(Interrupt::Conflict) => {
+            Err(Retry::Conflict) => {
                 self.blocked = Some(at.page);
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             other => other?,
         };
@@ -213,12 +213,12 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         };
         let Some((page, put)) = found else {
             self.needs = Some((len, not, side));
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         };
         if of_old() != side {
             // A scan has begun, or ended, before the target was latched: one that has its page behind
             // it must not get a row that was still before it.
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let mut at = Location {
             page: page.pid(),
@@ -249,9 +249,9 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
         let page = match heap.grab(self.door, pid) {
             // It is in use, or not there any more. It may even be the leaf that this edit holds, if it
             // was freed since it was remembered: who waited for it would wait for ever.
-            Err(Interrupt::Conflict) => return Ok(None),
+            Err(Retry::Conflict) => return Ok(None),
             // Not a page of this tier any more.
-            Err(Interrupt::Miss(_)) if heap.tier == Class::Hot => return Ok(None),
+            Err(Retry::Miss(_)) if heap.tier.is_hot() => return Ok(None),
             other => other?,
         };
         let put = {
@@ -302,7 +302,7 @@ impl<'d, 'v> Doing<'d, 'v, '_> {
 struct Above<'s, 'd, 'v, 'c> {
     doing: &'s RefCell<Doing<'d, 'v, 'c>>,
     heap: &'d Heap,
-    door: &'d Door<'d>,
+    door: &'d WriteGuard<'d>,
     room: &'s mut dyn Room,
     asked: u32,
 }
@@ -317,7 +317,7 @@ impl Room for Above<'_, '_, '_, '_> {
         }
         let mut records = Records::new(self.heap, self.door, page, None);
         let made = self.room.make(&mut records, needed, keep);
-        if let Err(Interrupt::Conflict) = made {
+        if let Err(Retry::Conflict) = made {
             self.doing.borrow_mut().blocked = records.blocked();
         }
         made
@@ -329,7 +329,7 @@ impl Heap {
     /// pages.
     pub(crate) fn edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -371,7 +371,7 @@ impl Heap {
             let (needs, blocked, changed) = (doing.needs, doing.blocked, doing.changed);
             drop((doing.old, doing.new));
             match done {
-                Err(Interrupt::Conflict) => {}
+                Err(Retry::Conflict) => {}
                 Ok(applied) => {
                     return Ok(Applied {
                         changed: applied.changed || changed,
@@ -385,17 +385,17 @@ impl Heap {
             }
             match needs {
                 Some(needs) => target = Some(self.room_for(door, key, needs, room)?),
-                None => return Err(Interrupt::Conflict),
+                None => return Err(Retry::Conflict),
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// A page on this side with room for a row of `len` bytes, other than `not`: one that there is; or
     /// the one that victims of the same index leaf leave; or a new one.
     fn room_for(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         (len, not, side): (usize, PageId, Side),
         room: &mut dyn Room,
@@ -418,7 +418,7 @@ impl Heap {
             Ok(())
         });
         match (visited, blocked) {
-            (Err(Interrupt::Conflict), Some(pid)) => return Err(self.why_blocked(key, pid)),
+            (Err(Retry::Conflict), Some(pid)) => return Err(self.why_blocked(key, pid)),
             (visited, _) => visited?,
         }
         if let Some(pid) = left {

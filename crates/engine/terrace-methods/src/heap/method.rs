@@ -1,9 +1,9 @@
 //! The heap as an access method.
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt,
-    Neighbours, Ordered, Plan, RecordPage, Room, Runs, Sampled, StoragePlace, StoredScan, Sweep,
-    Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Capabilities, Edge, Flags, Found, InStorage, Neighbours,
+    Ordered, Plan, RangeDeletes, RecordPage, Retry, Room, Runs, Sampled, StoragePlace, StoredScan,
+    Sweep, Touch, Value, Window, WriteGuard,
 };
 use terrace_base::{PageId, Result};
 
@@ -14,8 +14,13 @@ use super::Heap;
 const NEAR_ROWS: usize = 64;
 
 impl AccessMethod for Heap {
-    /// A leaf of the index, the page of the row, and the one that it goes to.
-    const DIRTY_EACH: u64 = 3;
+    const CAPABILITIES: Capabilities = Capabilities {
+        // A leaf of the index, the page of the row, and the one that it goes to.
+        dirty_each: 3,
+        indexed: true,
+        shares_room: true,
+        ..Capabilities::PLAIN
+    };
 
     fn try_get(&self, key: &[u8], touch: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
         self.get(key, touch, value)
@@ -23,7 +28,7 @@ impl AccessMethod for Heap {
 
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -36,7 +41,7 @@ impl AccessMethod for Heap {
         self.space.do_without(page, self.root)
     }
 
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         self.clear_step(door)
     }
 
@@ -50,8 +55,6 @@ impl AccessMethod for Heap {
 }
 
 impl Ordered for Heap {
-    const INDEXED: bool = true;
-
     fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
         self.window(edge, window, &mut |_| Ok(()))
     }
@@ -114,19 +117,21 @@ impl Runs for Heap {
         self.reach_rows(run, next)
     }
 
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    fn put_run(&self, door: &WriteGuard<'_>, window: &Window, which: &[usize]) -> usize {
         self.put_rows(door, window, which)
     }
 }
 
 impl Neighbours for Heap {
     fn try_near(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.index()?.span_around(position, NEAR_ROWS, window)
+        self.index()?
+            .descent()
+            .span_around(position, NEAR_ROWS, window)
     }
 
     fn try_close_up(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         from: &[u8],
         to: Option<&[u8]>,
     ) -> Attempt<Option<Vec<u8>>> {
@@ -134,12 +139,12 @@ impl Neighbours for Heap {
     }
 
     /// Compacts the index, and moves rows of a thin heap page to others.
-    fn try_compact(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<()> {
+    fn try_compact(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<()> {
         self.index()?.try_compact(door, position, fill)
     }
 }
 
-impl Cuts for Heap {}
+impl RangeDeletes for Heap {}
 
 impl InStorage for Heap {
     fn begin_stored(&self) -> Option<StoredScan> {
@@ -154,7 +159,7 @@ impl InStorage for Heap {
         self.end_scan(scan);
     }
 
-    fn try_compact_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+    fn try_compact_stored(&self, door: &WriteGuard<'_>, place: &mut StoragePlace) -> Attempt<()> {
         self.pack_stored(door, place)
     }
 }
@@ -162,7 +167,7 @@ impl InStorage for Heap {
 impl Sweep for Heap {
     fn try_visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
@@ -179,18 +184,16 @@ impl Sweep for Heap {
 
     /// Packs the index, and moves rows of a thin heap page to others. Pages of rows that became free
     /// are not told of.
-    fn try_pack(&self, door: &Door<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
+    fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         let freed = self.index()?.try_pack(door, position, fill)?;
         match self.pack_rows(door) {
-            Err(Interrupt::Fail(e)) => Err(e.into()),
+            Err(Retry::Fail(e)) => Err(e.into()),
             // What could not be had at once is there the next time.
             _ => Ok(freed),
         }
     }
 
-    fn try_gather(&self, door: &Door<'_>) -> Attempt<()> {
+    fn try_gather(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.gather(door)
     }
-
-    const SHARES_ROOM: bool = true;
 }

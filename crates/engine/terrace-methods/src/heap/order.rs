@@ -1,11 +1,13 @@
 //! The order of the heap: page after page as the directory lists them, for sweeps that are to go in
 //! that order.
 
-use terrace_access::{Attempt, Interrupt, StoragePlace};
+use terrace_access::{Attempt, Retry, StoragePlace};
 use terrace_base::PageId;
 
 use super::Heap;
 use super::directory::NO_DIRECTORY;
+use super::layout::Rows;
+use super::page::NO_ROWS;
 
 impl Heap {
     /// See [`terrace_access::Sweep::try_collect_stored`]. May find no key and move on nevertheless. Holds
@@ -35,7 +37,7 @@ impl Heap {
     ) -> Attempt<Option<(PageId, StoragePlace)>> {
         let (at, from) = place.unwrap_or((self.root, 0));
         let list = match self.store.shared(at) {
-            Err(Interrupt::Conflict) if at != self.root && !self.store.exists(at) => {
+            Err(Retry::Conflict) if at != self.root && !self.store.exists(at) => {
                 return Ok(None);
             }
             other => other?,
@@ -55,5 +57,30 @@ impl Heap {
         }
         let next = (!seen.next.is_none() && seen.next != at).then_some((seen.next, 0));
         Ok(Some((PageId::NONE, next)))
+    }
+
+    /// The keys of a page's rows; `None` when it is no page of this structure any more: it may have been
+    /// freed since the directory was read, and be another's. O(rows of a page).
+    pub(crate) fn keys_of(&self, pid: PageId) -> Attempt<Option<Vec<Vec<u8>>>> {
+        let page = match self.store.shared(pid) {
+            Err(Retry::Conflict) if !self.store.exists(pid) => return Ok(None),
+            other => other?,
+        };
+        let rows = match Rows::open(page.view()) {
+            Ok(rows) if rows.owner() == Ok(self.root) => rows,
+            _ => return Ok(None),
+        };
+        let mut keys = Vec::new();
+        for i in 0..rows.slots() {
+            if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
+                continue;
+            }
+            let row = rows.row(i).map_err(|_| page.torn(NO_ROWS))?;
+            let mut key = Vec::new();
+            let copied = rows.view.append_to(row.key_at, row.key_len, &mut key);
+            copied.map_err(|_| page.torn(NO_ROWS))?;
+            keys.push(key);
+        }
+        Ok(Some(keys))
     }
 }

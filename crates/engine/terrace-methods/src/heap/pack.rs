@@ -7,7 +7,7 @@
 use std::cell::{OnceCell, RefCell};
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Flags, Interrupt, NoRoom, Plan, StoragePlace, Value,
+    AccessMethod, Attempt, Flags, NoRoom, Plan, Retry, StoragePlace, Value, WriteGuard,
 };
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
@@ -34,7 +34,7 @@ const GATHERED: usize = 4;
 
 /// Part of the pages of a hot tier whose worth of holes is left to newcomers, and most such pages: several
 /// threads make room at once, each by a leaf of the index, whose rows have lain on as many pages. More
-/// would be memory that nobody uses.
+/// would be memory that is not used.
 const HOLES_SHARE: u64 = 32;
 const HOLE_PAGES: u64 = 64;
 
@@ -50,7 +50,7 @@ struct Move<'d> {
 impl Heap {
     /// Moves the rows of the next thin page of the directory to pages with room, and frees it then.
     /// Bounded; does nothing when there is no such page or nowhere to move rows to.
-    pub(crate) fn pack_rows(&self, door: &Door<'_>) -> Attempt<()> {
+    pub(crate) fn pack_rows(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         match self.next_thin()? {
             Some(thin) => self.empty_page(door, thin),
             None => Ok(()),
@@ -59,7 +59,11 @@ impl Heap {
 
     /// See [`terrace_access::InStorage::try_compact_stored`]. The page itself is asked: what the directory says of
     /// it was told only when that could be done at once.
-    pub(crate) fn pack_stored(&self, door: &Door<'_>, place: &mut StoragePlace) -> Attempt<()> {
+    pub(crate) fn pack_stored(
+        &self,
+        door: &WriteGuard<'_>,
+        place: &mut StoragePlace,
+    ) -> Attempt<()> {
         // From here on it is known where it goes on if others are in the way.
         let here = *place.get_or_insert((self.root, 0));
         let Some((pid, next)) = self.next_stored(Some(here))? else {
@@ -75,8 +79,7 @@ impl Heap {
                 let before = rows(self)?;
                 let emptied = self.empty_page(door, pid);
                 // All else is that there is no room for its rows elsewhere.
-                if let Err(Interrupt::Fail(_) | Interrupt::Miss(_) | Interrupt::Conflict) = emptied
-                {
+                if let Err(Retry::Fail(_) | Retry::Miss(_) | Retry::Conflict) = emptied {
                     return emptied;
                 }
                 // The rest of many rows comes with the next step.
@@ -91,7 +94,7 @@ impl Heap {
 
     /// Frees pages by moving their rows into the holes of others, as long as those would hold them.
     /// Bounded.
-    pub(crate) fn gather(&self, door: &Door<'_>) -> Attempt<()> {
+    pub(crate) fn gather(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         for page in 0..GATHERED {
             if page > 0 && !self.store.has_slack() {
                 return Ok(());
@@ -102,7 +105,7 @@ impl Heap {
             let holes = self.space.scattered_at_most();
             let kept = match holes.are_all {
                 true => self.holes_kept(),
-                // Those that are no longer remembered nobody would find.
+                // Those that are no longer remembered would not be found.
                 false => 0,
             };
             let needed = used + kept;
@@ -115,8 +118,8 @@ impl Heap {
     }
 
     /// Bytes of holes that are left to newcomers: who goes into a hole costs less than a row that is moved
-    /// there so that he finds a new page. None while somebody needs a page: newcomers would take holes as
-    /// fast as they are made, and he would wait for as long.
+    /// there so that the newcomer finds a new page. None while a caller needs a page: newcomers would take holes as
+    /// fast as they are made, and that caller would wait for as long.
     pub(crate) fn holes_kept(&self) -> usize {
         if self.store.wants_hot_page() {
             return 0;
@@ -127,7 +130,7 @@ impl Heap {
 
     /// The page with the fewest bytes of rows among the next ones of the directory, and how many. What
     /// the directory says may be out of date, so the pages are asked; those without any rows go.
-    fn least_used(&self, door: &Door<'_>) -> Attempt<Option<(PageId, usize)>> {
+    fn least_used(&self, door: &WriteGuard<'_>) -> Attempt<Option<(PageId, usize)>> {
         let mut pages = Vec::new();
         self.walk(&mut |pid, _| {
             pages.push(pid);
@@ -159,7 +162,7 @@ impl Heap {
 
     /// Moves the rows of a page to others, as far as there is room, and frees it then. Does nothing if
     /// it is no page of this structure's rows (any more).
-    pub(crate) fn empty_page(&self, door: &Door<'_>, thin: PageId) -> Attempt<()> {
+    pub(crate) fn empty_page(&self, door: &WriteGuard<'_>, thin: PageId) -> Attempt<()> {
         // Newcomers would fill the holes that its rows leave, and it would never be empty.
         let Some(emptying) = self.space.begin_emptying(thin) else {
             return Ok(());
@@ -206,7 +209,7 @@ impl Heap {
     fn walk(&self, found: &mut dyn FnMut(PageId, u8) -> bool) -> Attempt<()> {
         let (at, from) = self.space.packing();
         let list = match self.store.shared(at) {
-            Err(Interrupt::Conflict) if at != self.root => {
+            Err(Retry::Conflict) if at != self.root => {
                 self.space.set_packing((self.root, 0));
                 return Ok(());
             }
@@ -238,7 +241,7 @@ impl Heap {
     }
 
     /// Frees a page if it is one of this structure's and has no rows.
-    fn free_if_empty(&self, door: &Door<'_>, pid: PageId) -> Attempt<()> {
+    fn free_if_empty(&self, door: &WriteGuard<'_>, pid: PageId) -> Attempt<()> {
         let page = self.grab(door, pid)?;
         let left = match Rows::open(page.view()) {
             Ok(rows) if rows.owner() == Ok(self.root) && rows.rows == 0 => Left::of(&rows),
@@ -248,34 +251,9 @@ impl Heap {
         Ok(())
     }
 
-    /// The keys of a page's rows; `None` when it is no page of this structure any more: it may have been
-    /// freed since the directory was read, and be another's. O(rows of a page).
-    pub(crate) fn keys_of(&self, pid: PageId) -> Attempt<Option<Vec<Vec<u8>>>> {
-        let page = match self.store.shared(pid) {
-            Err(Interrupt::Conflict) if !self.store.exists(pid) => return Ok(None),
-            other => other?,
-        };
-        let rows = match Rows::open(page.view()) {
-            Ok(rows) if rows.owner() == Ok(self.root) => rows,
-            _ => return Ok(None),
-        };
-        let mut keys = Vec::new();
-        for i in 0..rows.slots() {
-            if rows.slot(i).map_err(|_| page.torn(NO_ROWS))?.free {
-                continue;
-            }
-            let row = rows.row(i).map_err(|_| page.torn(NO_ROWS))?;
-            let mut key = Vec::new();
-            let copied = rows.view.append_to(row.key_at, row.key_len, &mut key);
-            copied.map_err(|_| page.torn(NO_ROWS))?;
-            keys.push(key);
-        }
-        Ok(Some(keys))
-    }
-
     /// Moves the row of `key` out of a page, if it is still there. Returns false when no other page
     /// has room for it.
-    fn move_row(&self, door: &Door<'_>, key: &[u8], from: PageId) -> Attempt<bool> {
+    fn move_row(&self, door: &WriteGuard<'_>, key: &[u8], from: PageId) -> Attempt<bool> {
         let target = RefCell::new(None);
         for _ in 0..2 {
             let (spot, moving) = (OnceCell::new(), RefCell::new(None));
@@ -315,7 +293,7 @@ impl Heap {
                 // The plan is asked once: a location of the same length needs no room.
                 let bytes = spot.get_or_init(|| to_at.bytes());
                 if *bytes != to_at.bytes() {
-                    return Err(Interrupt::Conflict);
+                    return Err(Retry::Conflict);
                 }
                 Ok(Plan::Put(Value::Inline(bytes), flags))
             };
@@ -351,7 +329,7 @@ impl Heap {
 
     fn plan_move<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         from: PageId,
         to: PageId,
         len: usize,

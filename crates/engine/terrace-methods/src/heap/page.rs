@@ -67,7 +67,7 @@ pub(crate) fn plan_new(rows: &Rows<'_>, len: usize) -> Seen<Option<Put>> {
     fitted(rows, slot, (len, more), 0)
 }
 
-/// Decides where the bytes of a row come from that needs so many, and so many more for a slot.
+/// Decides where the bytes of a row come from that needs this many, and this many more for a slot.
 fn fitted(rows: &Rows<'_>, slot: usize, needed: (usize, usize), held: usize) -> Seen<Option<Put>> {
     let how = match rows.numbers.fit(rows.view.len(), needed, held, None) {
         Fit::Free => How::Into(Stretch::Free),
@@ -137,7 +137,7 @@ impl Counts {
         Ok(self.left(page.bytes().len()))
     }
 
-    /// What that leaves of a page of so many bytes.
+    /// What that leaves of a page of `page_bytes` bytes.
     fn left(self, page_bytes: usize) -> Left {
         let reclaimable = self.numbers.free(page_bytes) + self.numbers.garbage;
         let slot = if self.rows < self.numbers.count {

@@ -4,7 +4,7 @@
 //! leaf looks again whether it has changed before it believes anything: a row may have moved, and
 //! its page may be another structure's by now.
 
-use terrace_access::{Attempt, Edge, Flags, Found, Interrupt, Touch, Window};
+use terrace_access::{Attempt, Edge, Flags, Found, Retry, Touch, Window};
 use terrace_base::sync::{spin_loop, yield_now};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Exclusive, Optimistic};
@@ -16,14 +16,14 @@ use crate::btree::layout::Stored;
 use crate::fault::{Point, reached};
 use crate::slotted::layout::RECORD_PREFETCHED;
 
-/// Times that a page is looked at while somebody changes it, with the leaf latched.
+/// Times that a page is looked at while another thread changes it, with the leaf latched.
 const TRIES: usize = 1000;
 /// Of these without letting others go first.
 const SPINS: usize = 100;
 /// Rows that are asked for before the first of them is read. Each lies on a page of its own where rows came
 /// in another order than that of their keys, and to wait for one after the other is most of what it takes.
 const AHEAD: usize = 16;
-/// A window ends at a page that is not in memory once it has rows of one in so many frames: with
+/// A window ends at a page that is not in memory once it has rows of one in this many frames: with
 /// few frames it would never have all its pages at once.
 const FRAME_SHARE: u64 = 8;
 
@@ -105,7 +105,7 @@ impl<'f> Fetch<'f> {
                 |out| at.map_or(Ok(()), |at| heap.read_row(at, key, out, true)),
             );
             match put {
-                Err(Interrupt::Miss(_)) if self.pages > self.enough => return Ok(Some(i)),
+                Err(Retry::Miss(_)) if self.pages > self.enough => return Ok(Some(i)),
                 other => other?,
             }
         }
@@ -123,7 +123,7 @@ impl Heap {
         value: &mut Vec<u8>,
     ) -> Attempt<Option<Found>> {
         value.clear();
-        self.index()?.get_through(
+        self.index()?.descent().get_through(
             key,
             touch,
             |view, stored| match stored {
@@ -157,7 +157,7 @@ impl Heap {
                 .optimistic_at(at.page, slot_at(at.slot.into()))
                 .and_then(|page| self.read_once(&page, at, key, value));
             match read {
-                Err(Interrupt::Conflict) if held => {
+                Err(Retry::Conflict) if held => {
                     value.truncate(start);
                     if !self.store.exists(at.page) {
                         return Err(self.bad_location(key));
@@ -167,7 +167,7 @@ impl Heap {
                 other => return other,
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     #[inline]
@@ -207,25 +207,25 @@ impl Heap {
 
     /// The index says something of this key that cannot be.
     #[cold]
-    pub(crate) fn bad_location(&self, key: &[u8]) -> Interrupt {
+    pub(crate) fn bad_location(&self, key: &[u8]) -> Retry {
         let shown = key[..key.len().min(32)].escape_ascii();
         let what = format!(
             "{}, of a heap: the row of key {shown} is nowhere",
             self.root
         );
-        Interrupt::Fail(Error::corrupt("data", None, what))
+        Retry::Fail(Error::corrupt("data", None, what))
     }
 
-    /// Why the latch of the page that the index names for this position could not be had: somebody
-    /// else has it, or it is the leaf of the index itself, which is damage.
+    /// Why the latch of the page that the index names for this position could not be had: another
+    /// thread has it, or it is the leaf of the index itself, which is damage.
     #[cold]
-    pub(crate) fn why_blocked(&self, position: &[u8], pid: PageId) -> Interrupt {
+    pub(crate) fn why_blocked(&self, position: &[u8], pid: PageId) -> Retry {
         if !self.store.exists(pid) {
             // The leaf named it while it was latched, or names another by now.
             let mut value = Vec::new();
             return match self.get(position, Touch::No, &mut value) {
-                Err(failed @ Interrupt::Fail(_)) => failed,
-                _ => Interrupt::Conflict,
+                Err(failed @ Retry::Fail(_)) => failed,
+                _ => Retry::Conflict,
             };
         }
         let mut leaf = Window::new();
@@ -236,7 +236,7 @@ impl Heap {
         if seen.is_ok() && leaf.page == Some(pid) {
             return self.bad_location(position);
         }
-        Interrupt::Conflict
+        Retry::Conflict
     }
 
     /// Fills `window` with the rows of the index records in `records`, whose leaf is latched: those
@@ -331,6 +331,7 @@ impl Heap {
     ) -> Attempt<()> {
         self.with_scratch(|records| {
             self.index()?
+                .descent()
                 .window_if_held(edge, select, records, &mut |records| {
                     self.fetch(edge, true, records, window)
                 })
@@ -347,10 +348,12 @@ impl Heap {
         window: &mut Window,
     ) -> Attempt<()> {
         self.with_scratch(|records| {
-            self.index()?
-                .window_within_held((low, high), select, records, &mut |records| {
-                    self.fetch(Edge::From(low), false, records, window)
-                })
+            self.index()?.descent().window_within_held(
+                (low, high),
+                select,
+                records,
+                &mut |records| self.fetch(Edge::From(low), false, records, window),
+            )
         })
     }
 
@@ -378,7 +381,7 @@ impl Heap {
                     return Ok(());
                 };
                 match self.store.optimistic(at.page) {
-                    Err(Interrupt::Conflict) if held && !self.store.exists(at.page) => {
+                    Err(Retry::Conflict) if held && !self.store.exists(at.page) => {
                         Err(self.bad_location(key))
                     }
                     other => other.map(|_| ()),
@@ -388,7 +391,7 @@ impl Heap {
                 Stored::Inline { at, len } => Location::read(view, at, len),
                 Stored::Large { .. } => Ok(None),
             };
-            index.get_through(key, Touch::No, take, follow)?;
+            index.descent().get_through(key, Touch::No, take, follow)?;
         }
         Ok(())
     }

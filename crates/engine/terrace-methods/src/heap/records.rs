@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use terrace_access::{Attempt, Door, Flags, Interrupt, LargeRef, RecordPage, Sweep};
+use terrace_access::{Attempt, Flags, LargeRef, RecordPage, Retry, Sweep, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::Exclusive;
 
@@ -12,10 +12,10 @@ use super::layout::{Location, Row};
 use super::page;
 use crate::fault::{self, Fault};
 
-/// See the module's text.
+/// The records of a leaf of the index, with their rows.
 pub(crate) struct Records<'r> {
     heap: &'r Heap,
-    door: &'r Door<'r>,
+    door: &'r WriteGuard<'r>,
     leaf: &'r mut dyn RecordPage,
     /// Bytes of a row that looks for room, and a page where it does not.
     wanted: Option<(usize, PageId)>,
@@ -30,7 +30,7 @@ pub(crate) struct Records<'r> {
 impl<'r> Records<'r> {
     pub fn new(
         heap: &'r Heap,
-        door: &'r Door<'r>,
+        door: &'r WriteGuard<'r>,
         leaf: &'r mut dyn RecordPage,
         wanted: Option<(usize, PageId)>,
     ) -> Records<'r> {
@@ -58,12 +58,12 @@ impl<'r> Records<'r> {
 
     /// What it means that the page of a row could not be had, whose index leaf is held: it is in use,
     /// or it is not there, which is damage; or it is the leaf itself, which the caller finds out.
-    fn not_had(&self, page: PageId, key: &[u8]) -> Interrupt {
+    fn not_had(&self, page: PageId, key: &[u8]) -> Retry {
         if !self.heap.store.exists(page) {
             return self.heap.bad_location(key);
         }
         self.blocked.set(Some(page));
-        Interrupt::Conflict
+        Retry::Conflict
     }
 }
 
@@ -94,7 +94,7 @@ impl RecordPage for Records<'_> {
         value.clear();
         if let Some(at) = at {
             match self.heap.read_row(at, &key, value, true) {
-                Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &key)),
+                Err(Retry::Conflict) => return Err(self.not_had(at.page, &key)),
                 other => other?,
             }
         }
@@ -122,7 +122,7 @@ impl RecordPage for Records<'_> {
                 Ok(bytes)
             }
             Some((len, not)) if room >= len && pid != not => {
-                // That is where the newcomer goes, and nobody else is told of it, but of what a sweep has
+                // That is where the newcomer goes, and no other caller is told of it, but of what a sweep has
                 // left there before.
                 if room >= 2 * len {
                     self.heap.found_more(pid, room - len);
@@ -157,7 +157,7 @@ impl RecordPage for Records<'_> {
             match self.erase_row(i) {
                 Ok(()) => gone.push(i),
                 Err(e) => {
-                    let ends = matches!(e, Interrupt::Fail(_));
+                    let ends = matches!(e, Retry::Fail(_));
                     done = Err(e);
                     if ends {
                         break;
@@ -187,7 +187,7 @@ impl<'r> Records<'r> {
             return Ok(None);
         };
         let page = match self.heap.grab(self.door, at.page) {
-            Err(Interrupt::Conflict) => return Err(self.not_had(at.page, &self.key)),
+            Err(Retry::Conflict) => return Err(self.not_had(at.page, &self.key)),
             other => other?,
         };
         let slot = usize::from(at.slot);
@@ -213,7 +213,7 @@ impl Heap {
     /// See [`terrace_access::Sweep::try_visit`]. O(log n), beside what `edit` does.
     pub(crate) fn visit(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         position: &[u8],
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()> {
@@ -225,7 +225,7 @@ impl Heap {
             done
         });
         match (visited, blocked) {
-            (Err(Interrupt::Conflict), Some(pid)) => Err(self.why_blocked(position, pid)),
+            (Err(Retry::Conflict), Some(pid)) => Err(self.why_blocked(position, pid)),
             (visited, _) => visited,
         }
     }

@@ -1,9 +1,9 @@
 //! Which page a row goes to, by the hints of [`Space`](super::space::Space); new pages; and what becomes
 //! of a page when rows have come or gone.
 //!
-//! What a hint says is asked of the page itself before anybody believes it.
+//! What a hint says is asked of the page itself before it is believed.
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, Retry, WriteGuard};
 use terrace_base::PageId;
 use terrace_base::sync::spin_loop;
 use terrace_pages::{Class, Exclusive};
@@ -22,7 +22,7 @@ const LOOKS: usize = 32;
 const OFF: u8 = 4;
 /// Room that makes a page of a hot tier worth remembering: that of a small row.
 const HOT_ROOM: usize = 24;
-/// Part of a page that is room for several rows: four of 120 bytes. So much of each page, half of it on the
+/// Part of a page that is room for several rows: four of 120 bytes. This part of each page, half of it on the
 /// average, may be out of use while a sweep makes room and newcomers fill it.
 const SEVERAL: usize = 32;
 /// Pages of a hot tier that rows leave to those who cannot do with the room that other rows leave, leaves of
@@ -65,7 +65,7 @@ impl Heap {
         for _ in 0..LONGEST_CHAIN {
             let list = match self.store.shared(at) {
                 // It was cleared just now.
-                Err(Interrupt::Conflict) if !self.store.exists(at) => break,
+                Err(Retry::Conflict) if !self.store.exists(at) => break,
                 other => other?,
             };
             let seen = self.directory_in(list.view(), at);
@@ -81,15 +81,19 @@ impl Heap {
 
     /// The exclusive latch of a page, tried for a while: whoever holds one of this structure's pages
     /// may hold what the caller has, but only if the pages are damaged.
-    pub(crate) fn grab<'d>(&'d self, door: &'d Door<'_>, pid: PageId) -> Attempt<Exclusive<'d>> {
+    pub(crate) fn grab<'d>(
+        &'d self,
+        door: &'d WriteGuard<'_>,
+        pid: PageId,
+    ) -> Attempt<Exclusive<'d>> {
         for _ in 0..TRIES {
             let tried = self.store.optimistic(pid);
             match tried.and_then(|page| page.upgrade_exclusive(door)) {
-                Err(Interrupt::Conflict) if self.store.exists(pid) => spin_loop(),
+                Err(Retry::Conflict) if self.store.exists(pid) => spin_loop(),
                 other => return other,
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// Bytes of the longest row for which a page has room; `None` when it is no page of rows of this
@@ -99,12 +103,12 @@ impl Heap {
         for _ in 0..TRIES {
             let page = match self.store.optimistic(pid) {
                 Ok(page) => page,
-                Err(Interrupt::Conflict) if self.store.exists(pid) => {
+                Err(Retry::Conflict) if self.store.exists(pid) => {
                     spin_loop();
                     continue;
                 }
-                Err(Interrupt::Conflict) => return Ok(None),
-                Err(Interrupt::Miss(_)) if self.tier == Class::Hot => return Ok(None),
+                Err(Retry::Conflict) => return Ok(None),
+                Err(Retry::Miss(_)) if self.tier.is_hot() => return Ok(None),
                 Err(other) => return Err(other),
             };
             let seen = Rows::open(page.view()).and_then(|rows| Ok((rows.owner()?, rows.room())));
@@ -113,7 +117,7 @@ impl Heap {
                 return Ok(mine.map(|seen| seen.1));
             }
         }
-        Err(Interrupt::Conflict)
+        Err(Retry::Conflict)
     }
 
     /// A page that there is with room for a row of `len` bytes, other than `not`, on this side: the one
@@ -166,7 +170,7 @@ impl Heap {
                 continue;
             }
             let room = match self.room_of(pid) {
-                Err(miss @ Interrupt::Miss(_)) => {
+                Err(miss @ Retry::Miss(_)) => {
                     self.space.give_back(next);
                     return Err(miss);
                 }
@@ -195,7 +199,7 @@ impl Heap {
         Ok(None)
     }
 
-    /// A row of `len` bytes goes to a page that has so much room and that other newcomers do not go to:
+    /// A row of `len` bytes goes to a page that has `room` bytes of room and that other newcomers do not go to:
     /// the next one finds it first.
     fn use_once(&self, pid: PageId, room: usize, len: usize) {
         if let Full::Left(pid, room) = self.rest(pid, room.saturating_sub(len + SLOT_BYTES)) {
@@ -204,7 +208,7 @@ impl Heap {
         }
     }
 
-    /// A page with so much room, if that is worth remembering.
+    /// A page with `room` bytes of room, if that is worth remembering.
     fn rest(&self, pid: PageId, room: usize) -> Full {
         match class_of(room, self.store.page_bytes()) >= COLD_CLASS {
             true => Full::Left(pid, room),
@@ -219,7 +223,7 @@ impl Heap {
             return Ok(false);
         };
         let page = match self.store.shared(pid) {
-            Err(Interrupt::Conflict) if !self.store.exists(pid) => {
+            Err(Retry::Conflict) if !self.store.exists(pid) => {
                 // From before the directory was cleared; or damage, which others will meet.
                 self.space.spare.lock().unseen = None;
                 return Ok(false);
@@ -245,12 +249,12 @@ impl Heap {
         Ok(true)
     }
 
-    /// Makes a heap page on this side, lists it, and lets newcomers go there; unless somebody else has done so
+    /// Makes a heap page on this side, lists it, and lets newcomers go there; unless another thread has done so
     /// meanwhile, and there is room for a row of `len` bytes, and it is not `not`. Holds no latch
     /// else. O(1), but for full pages of the directory.
     pub(crate) fn grow(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         len: usize,
         not: PageId,
         side: Side,
@@ -275,11 +279,11 @@ impl Heap {
         for _ in 0..LONGEST_CHAIN {
             let mut list = match self.store.exclusive(at, door) {
                 // A hint from before the directory was cleared.
-                Err(Interrupt::Conflict) if at != self.root && !self.store.exists(at) => {
+                Err(Retry::Conflict) if at != self.root && !self.store.exists(at) => {
                     (at, from) = (self.root, 0);
                     continue;
                 }
-                Err(miss @ Interrupt::Miss(_)) => {
+                Err(miss @ Retry::Miss(_)) => {
                     // Without the root there is nothing.
                     if at != self.root {
                         self.space.spare.lock().unreadable.miss(at);
@@ -319,16 +323,16 @@ impl Heap {
 
     fn list_new(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         list: &mut Exclusive<'_>,
         i: usize,
         (len, full, side): (usize, Full, Side),
     ) -> Attempt<PageId> {
         let cap = self.store.hot_cap();
         let left = (cap / LEFT_SHARE).min(LEFT_PAGES);
-        if self.tier == Class::Hot && self.store.lacks_hot_pages(left) {
+        if self.tier.is_hot() && self.store.lacks_hot_pages(left) {
             // Not as `allocate` does: a row can do with a hole, so that gathering need not leave none.
-            return Err(Interrupt::HotFull);
+            return Err(Retry::HotFull);
         }
         let mut page = self.store.allocate(door, self.tier)?;
         let pid = page.pid();
@@ -350,7 +354,7 @@ impl Heap {
     /// Class of the pages of the directory.
     pub(crate) fn class_of_directory(&self) -> Class {
         match self.tier {
-            Class::Hot => Class::Hot,
+            Class::Hot | Class::Memory => self.tier,
             _ => Class::Inner,
         }
     }
@@ -359,7 +363,7 @@ impl Heap {
     /// down the index more: where rows fill the holes of others, each page has room for one. `None` where
     /// nothing is known. A hint, for pages that are in memory. As [`Heap::find_room`].
     pub(crate) fn room_ahead(&self, side: Side) -> Option<PageId> {
-        if self.tier != Class::Hot {
+        if !self.tier.is_hot() {
             return None;
         }
         let len = self.space.take_short(side)?;
@@ -368,7 +372,13 @@ impl Heap {
 
     /// After a row of `len` bytes has come to a page and left it as it is said to be: the directory may have
     /// to know. Tidying: done when it can be done at once.
-    pub(crate) fn filled(&self, door: &Door<'_>, mut page: Exclusive<'_>, left: Left, len: usize) {
+    pub(crate) fn filled(
+        &self,
+        door: &WriteGuard<'_>,
+        mut page: Exclusive<'_>,
+        left: Left,
+        len: usize,
+    ) {
         self.space.note_room(page.pid(), left.room, len);
         if listed_class(page.view()).is_ok_and(|listed| left.class + OFF <= listed) {
             // No record depends on it.
@@ -378,7 +388,7 @@ impl Heap {
 
     /// After rows have left a page as it is said to be: it goes when it has none any more, or is remembered.
     /// Tidying: done when it can be done at once.
-    pub(crate) fn emptied(&self, door: &Door<'_>, page: Exclusive<'_>, left: Left) {
+    pub(crate) fn emptied(&self, door: &WriteGuard<'_>, page: Exclusive<'_>, left: Left) {
         self.emptied_by(door, page, left, None);
     }
 
@@ -386,13 +396,13 @@ impl Heap {
     /// and one there, all over the tier; and a newcomer who fills a single hole pays for a page that is not
     /// in the caches, and for asking which is the next one, where another only puts his row behind the last
     /// one. So of such holes newcomers are told when there are [`SEVERAL`] more of them.
-    pub(crate) fn swept(&self, door: &Door<'_>, page: Exclusive<'_>, left: Left, len: usize) {
+    pub(crate) fn swept(&self, door: &WriteGuard<'_>, page: Exclusive<'_>, left: Left, len: usize) {
         self.emptied_by(door, page, left, Some(len));
     }
 
     fn emptied_by(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         mut page: Exclusive<'_>,
         Left { rows, room, class }: Left,
         swept: Option<usize>,
@@ -410,8 +420,10 @@ impl Heap {
         }
         let several = self.store.page_bytes() / SEVERAL;
         let worth = match (self.tier, swept) {
-            (Class::Hot, Some(len)) => room / several > room.saturating_sub(len) / several,
-            (Class::Hot, None) => room >= HOT_ROOM,
+            (Class::Hot | Class::Memory, Some(len)) => {
+                room / several > room.saturating_sub(len) / several
+            }
+            (Class::Hot | Class::Memory, None) => room >= HOT_ROOM,
             _ => class >= COLD_CLASS,
         };
         if worth && !is_current {
@@ -419,7 +431,7 @@ impl Heap {
         }
     }
 
-    /// A page of a hot tier has so much room beside what somebody is about to fill.
+    /// A page of a hot tier has `room` bytes of room beside what a thread is about to fill.
     pub(crate) fn found_more(&self, pid: PageId, room: usize) {
         if !self.space.is_current(pid) {
             let class = class_of(room, self.store.page_bytes());
@@ -428,7 +440,7 @@ impl Heap {
     }
 
     /// Sets the free class in the directory and in the page.
-    fn tell(&self, door: &Door<'_>, page: &mut Exclusive<'_>, class: u8) -> Attempt<()> {
+    fn tell(&self, door: &WriteGuard<'_>, page: &mut Exclusive<'_>, class: u8) -> Attempt<()> {
         let (mut list, i) = self.listing_of(door, page)?;
         directory::set_class(&mut list, i, class)?;
         page.change(CLASS, 1)?[0] = class;
@@ -438,7 +450,7 @@ impl Heap {
     /// The page of the directory that lists a heap page, and the entry there.
     fn listing_of<'d>(
         &'d self,
-        door: &'d Door<'_>,
+        door: &'d WriteGuard<'_>,
         page: &Exclusive<'_>,
     ) -> Attempt<(Exclusive<'d>, usize)> {
         let rows = Rows::open(page.view()).map_err(|_| page.torn(NO_ROWS))?;
@@ -454,7 +466,7 @@ impl Heap {
     }
 
     /// Takes a heap page out of the directory.
-    pub(crate) fn unlist(&self, door: &Door<'_>, page: &Exclusive<'_>) -> Attempt<()> {
+    pub(crate) fn unlist(&self, door: &WriteGuard<'_>, page: &Exclusive<'_>) -> Attempt<()> {
         let (mut list, i) = self.listing_of(door, page)?;
         directory::set_entry(&mut list, i, page.pid(), PageId::NONE, 0)?;
         self.space.spare.lock().listing = (list.pid(), i);

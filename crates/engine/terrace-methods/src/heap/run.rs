@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use terrace_access::{Attempt, Door, Flags, Interrupt, Value, Window};
+use terrace_access::{Attempt, Flags, Retry, Value, Window, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::{Exclusive, View};
 
@@ -18,7 +18,7 @@ use crate::btree::run::{Beside, Run, There};
 
 struct RowRun<'d, 'w> {
     heap: &'d Heap,
-    door: &'d Door<'d>,
+    door: &'d WriteGuard<'d>,
     run: Run<'w>,
     /// The page that new rows come to; what the last one has left of it, and its bytes.
     target: Option<(Exclusive<'d>, Option<(Left, usize)>)>,
@@ -172,7 +172,7 @@ impl Heap {
                     };
                     near = i;
                     if let Some(at) = at
-                        && let Err(miss @ Interrupt::Miss(_)) = self.store.optimistic(at.page)
+                        && let Err(miss @ Retry::Miss(_)) = self.store.optimistic(at.page)
                     {
                         return Err(miss);
                     }
@@ -182,7 +182,12 @@ impl Heap {
     }
 
     /// See [`terrace_access::Ordered::put_run`].
-    pub(crate) fn put_rows(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
+    pub(crate) fn put_rows(
+        &self,
+        door: &WriteGuard<'_>,
+        window: &Window,
+        which: &[usize],
+    ) -> usize {
         let Ok(index) = self.index() else { return 0 };
         let run = Run { window, which };
         let mut rows = RowRun {

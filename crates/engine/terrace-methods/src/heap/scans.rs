@@ -15,7 +15,7 @@
 //! * What lies in the index up to where a scan is with the large values changes hands under the latch
 //!   of the index leaf.
 
-use terrace_access::{AccessMethod, Attempt, Edge, Flags, Interrupt, StoredScan, Touch, Window};
+use terrace_access::{AccessMethod, Attempt, Edge, Flags, Retry, StoredScan, Touch, Window};
 use terrace_base::{Error, PageId};
 
 use super::Heap;
@@ -61,7 +61,7 @@ impl Heap {
 
     fn scan_list(&self, scan: &StoredScan, at: PageId) -> Attempt<()> {
         let list = match self.store.shared(at) {
-            Err(Interrupt::Conflict) if !self.store.exists(at) => {
+            Err(Retry::Conflict) if !self.store.exists(at) => {
                 let what = format!(
                     "{at} was to list the pages of a heap, and there is none: all rows were removed meanwhile, or it is damaged"
                 );
@@ -111,29 +111,34 @@ impl Heap {
     fn scan_large(&self, scan: &StoredScan, from: &[u8], window: &mut Window) -> Attempt<()> {
         let index = self.index()?;
         self.with_scratch(|records| {
-            index.window_if_held(Edge::From(from), &mut |_| true, records, &mut |records| {
-                for i in records.lower_bound(from)..records.len() {
-                    if records.entry(i).large.is_some() {
-                        window.push_from(records, i);
+            index.descent().window_if_held(
+                Edge::From(from),
+                &mut |_| true,
+                records,
+                &mut |records| {
+                    for i in records.lower_bound(from)..records.len() {
+                        if records.entry(i).large.is_some() {
+                            window.push_from(records, i);
+                        }
                     }
-                }
-                // While the leaf is latched: from now on whoever becomes large here is noted.
-                let next = records.high.clone();
-                if next.as_ref().is_some_and(|next| next.as_slice() <= from) {
-                    let what = "a leaf of the index of this heap ends where it begins";
-                    return Err(
-                        Error::corrupt("data", None, format!("{}: {what}", self.root)).into(),
-                    );
-                }
-                self.scans.with(scan, |scan| scan.large = next)
-            })
+                    // While the leaf is latched: from now on whoever becomes large here is noted.
+                    let next = records.high.clone();
+                    if next.as_ref().is_some_and(|next| next.as_slice() <= from) {
+                        let what = "a leaf of the index of this heap ends where it begins";
+                        return Err(
+                            Error::corrupt("data", None, format!("{}: {what}", self.root)).into(),
+                        );
+                    }
+                    self.scans.with(scan, |scan| scan.large = next)
+                },
+            )
         })
     }
 
     fn scan_page(&self, scan: &StoredScan, pid: PageId, window: &mut Window) -> Attempt<()> {
         let to_come = || self.scans.with(scan, |scan| scan.is_to_come(pid));
         let page = match self.store.shared(pid) {
-            Err(Interrupt::Conflict) if !self.store.exists(pid) => {
+            Err(Retry::Conflict) if !self.store.exists(pid) => {
                 // Who frees a page says so before.
                 return match to_come()? {
                     false => Ok(()),

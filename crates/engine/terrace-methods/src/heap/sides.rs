@@ -21,10 +21,10 @@ pub(super) const NOTE_BYTES: usize = 32;
 /// Which scans a page is to come for: a bit for each.
 pub(crate) type Side = u8;
 
-/// See the module's text.
+/// The scans of all rows that are under way.
 #[derive(Default)]
 pub(crate) struct Scans {
-    /// How many there are: mostly none, and then nobody looks further.
+    /// How many there are: mostly none, and then no caller looks further.
     count: AtomicUsize,
     all: Mutex<[Option<Scan>; MOST]>,
     begun: AtomicUsize,
@@ -161,7 +161,7 @@ impl Scans {
         }
     }
 
-    /// A page was made, which nobody else knows yet; the page of the directory that is going to list
+    /// A page was made, which no other thread knows yet; the page of the directory that is going to list
     /// it is latched.
     pub fn made(&self, pid: PageId, side: Side) {
         self.change(|i, scan| scan.set(pid, scan.listing.is_some() || side >> i & 1 == 1));

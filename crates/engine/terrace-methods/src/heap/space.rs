@@ -28,7 +28,7 @@ const LENGTH_BITS: u32 = 24;
 /// Hints about free space.
 pub(crate) struct Space {
     /// The page that newcomers go to, or none; one for each side (see [`super::scans`]), of which
-    /// there is one as long as nobody scans.
+    /// there is one as long as there is no scan.
     current: [AtomicU64; SIDES],
     /// A page that newcomers went to and that has no room for another row like the last one, and the bytes
     /// of that in the low bits; 0 where nothing is known.
@@ -41,7 +41,7 @@ pub(crate) struct Space {
 pub(super) struct Spare {
     /// Pages that had room when they were last seen; their free class, and the bytes of room, then.
     pub(super) pages: VecDeque<(PageId, u8, usize)>,
-    /// Pages that are being emptied: nobody is to fill them meanwhile.
+    /// Pages that are being emptied: no newcomer is to fill them meanwhile.
     emptying: Vec<PageId>,
     /// Where in the directory the next page is listed, if there is a free entry.
     pub(super) listing: (PageId, usize),
@@ -82,7 +82,7 @@ impl Drop for Emptying<'_> {
 pub(crate) enum Full {
     /// Smaller ones still come to it.
     Kept,
-    /// There is so much room, for whoever looks for that.
+    /// There is this much room, for whoever looks for that.
     Left(PageId, usize),
     /// It is forgotten.
     Done,
@@ -112,7 +112,7 @@ impl Space {
         (!pid.is_none()).then_some(pid)
     }
 
-    /// A row of `len` bytes has come to a page, in which there is so much room now.
+    /// A row of `len` bytes has come to a page, in which there are `room` bytes of room now.
     pub fn note_room(&self, pid: PageId, room: usize, len: usize) {
         if room < len && self.is_current(pid) {
             let known = pid.0 << LENGTH_BITS | len as u64;
@@ -155,7 +155,7 @@ impl Space {
         }
     }
 
-    /// Lets newcomers go to another page, unless somebody else has done so since it was `seen`.
+    /// Lets newcomers go to another page, unless another thread has done so since it was `seen`.
     pub fn replace(&self, side: Side, seen: Option<PageId>, pid: PageId) -> bool {
         let seen = seen.unwrap_or(PageId::NONE).0;
         self.current[usize::from(side) % SIDES]
@@ -232,7 +232,7 @@ impl Space {
         }
     }
 
-    /// Nobody finds room in this page as long as the answer is there. `None` when somebody else is
+    /// No caller finds room in this page as long as the answer is there. `None` when another thread is
     /// emptying it. O(pages remembered).
     pub fn begin_emptying(&self, pid: PageId) -> Option<Emptying<'_>> {
         let mut spare = self.spare.lock();
@@ -253,7 +253,7 @@ impl Space {
         }
     }
 
-    /// What becomes of the page that newcomers go to, which has so much room, and for one of them too
+    /// What becomes of the page that newcomers go to, which has `room` bytes of room, and for one of them too
     /// little. Where long rows come among short ones it is kept for the short ones: the room that a long
     /// one leaves would be lost else.
     pub fn full(&self, side: Side, pid: PageId, room: usize, page_bytes: usize) -> Full {
@@ -283,7 +283,7 @@ impl Space {
         }
     }
 
-    /// At most so many bytes of holes are in the pages that are remembered. O(n) of those.
+    /// At most this many bytes of holes are in the pages that are remembered. O(n) of those.
     pub fn scattered_at_most(&self) -> Holes {
         let spare = self.spare.lock();
         Holes {
@@ -321,7 +321,7 @@ impl Space {
     }
 }
 
-/// The free class of a page with so many bytes of room.
+/// The free class of a page with `room` bytes of room.
 pub(crate) fn class_of(room: usize, page_bytes: usize) -> u8 {
     (room * CLASSES / page_bytes).min(CLASSES - 1) as u8
 }

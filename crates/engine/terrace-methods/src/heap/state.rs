@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use terrace_access::{Attempt, Door, Window};
+use terrace_access::{Attempt, Window, WriteGuard};
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
 use terrace_pages::{Class, PageStore, View};
@@ -30,16 +30,12 @@ pub struct Heap {
 
 impl Heap {
     /// Makes an empty heap: two pages, the root, whose number is to be kept, and the root of the
-    /// index. `tier` is [`Class::Cold`] or [`Class::Hot`]. O(page).
+    /// index. `tier` is [`Class::Cold`], [`Class::Hot`] or [`Class::Memory`]. O(page).
     ///
     /// # Errors
     /// Those of [`PageStore::allocate`].
-    pub fn create(store: &Arc<PageStore>, door: &Door<'_>, tier: Class) -> Attempt<Heap> {
-        let class = if tier == Class::Hot {
-            Class::Hot
-        } else {
-            Class::Inner
-        };
+    pub fn create(store: &Arc<PageStore>, door: &WriteGuard<'_>, tier: Class) -> Attempt<Heap> {
+        let class = if tier.is_hot() { tier } else { Class::Inner };
         let mut page = store.allocate(door, class)?;
         let index = match BTree::create(store, door, tier) {
             Ok(index) => index,
@@ -56,11 +52,7 @@ impl Heap {
 
     /// The heap with this root. Reads nothing. O(1).
     pub fn open(store: Arc<PageStore>, root: PageId, tier: Class) -> Heap {
-        let tier = if tier == Class::Hot {
-            Class::Hot
-        } else {
-            Class::Cold
-        };
+        let tier = if tier.is_hot() { tier } else { Class::Cold };
         Heap {
             store,
             root,

@@ -4,7 +4,7 @@
 //! Each index record has a row with its key, and keys differ, so no two have the same row; and there
 //! are as many rows as index records with one. So each row is named by exactly one.
 
-use terrace_access::{AccessMethod, Flags, Interrupt, Value};
+use terrace_access::{AccessMethod, Flags, Retry, Value};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::View;
 
@@ -122,7 +122,7 @@ impl Heap {
         loop {
             match self.read_row(at, key, value, true) {
                 Ok(()) => return Ok(()),
-                Err(Interrupt::Fail(e)) => return Err(e),
+                Err(Retry::Fail(e)) => return Err(e),
                 Err(other) => self.store.settle(other)?,
             }
         }
@@ -169,6 +169,9 @@ impl Heap {
             }
             used += 1;
             page(pid)?;
+            let on = (i..list.entries()).map_while(|i| list.entry(i).ok());
+            let on = on.map(|(pid, _)| pid).filter(|pid| !pid.is_none());
+            self.store.read_ahead(on);
             let copy = copy_of(&self.store, pid)?;
             let count = check_rows(View::of(&copy), pid)?;
             let seen = Rows::open(View::of(&copy)).map_err(|_| wrong(pid, "its header"))?;

@@ -6,20 +6,20 @@
 
 use terrace_base::sync::Mutex;
 
-/// Shares are in so many parts.
+/// Shares are in parts of which this many are all.
 const ONE: u64 = 1 << 10;
-/// Of what users write so much comes down, in hundredths, where the levels take little room, and where they take
+/// The share of what users write that comes down, in hundredths, where the levels take little room, and where they take
 /// more.
 const MUCH: u64 = 97;
 const LITTLE: u64 = 65;
-/// What was learnt loses one part in so many with each look: some memories full of records count. What comes down
+/// What was learnt loses one part in this many with each look: some memories full of records count. What comes down
 /// comes in bursts, and levels that were sized by one would all have too much at once, or too little.
 const FADES: u64 = 32;
-/// With each look the share that does not come down is less by one part in so many of all at most: the levels have to
+/// With each look the share that does not come down is less by one part in this many of all at most: the levels have to
 /// give up what they may not have any more.
 const FALLS: u64 = 64;
 
-/// See the module's text. A hint, lost at an opening: until something is known all comes down.
+/// The share that the tier above gathers. A hint, lost at an opening: until something is known all comes down.
 #[derive(Default)]
 pub(crate) struct Absorbed(Mutex<Seen>);
 
@@ -35,8 +35,8 @@ struct Seen {
 }
 
 impl Absorbed {
-    /// So many bytes were written, and have come down, since the opening; who makes a step calls this. What is
-    /// learnt at once is of at least `window` bytes.
+    /// `written` bytes were written, and `arrived` have come down, since the opening; who makes a step calls this. What
+    /// is learnt at once is of at least `window` bytes.
     pub fn look(&self, written: u64, arrived: u64, window: u64) {
         let mut seen = self.0.lock();
         let wrote = written.saturating_sub(seen.last.0);

@@ -1,4 +1,4 @@
-//! What scans have paid for merging, page by page. See [`super::settle`].
+//! What scans have paid for merging, page by page. See [`super::seek_compaction`].
 
 use terrace_base::PageId;
 use terrace_base::sync::Mutex;
@@ -6,18 +6,18 @@ use terrace_base::sync::Mutex;
 /// Pages that wait to be merged down, at most.
 const MOST_DUE: usize = 64;
 
-/// Writes have stopped where fewer than one record came down for so many reads that were charged.
+/// Writes have stopped where fewer than one record came down for this many reads that were charged.
 const CALM: u64 = 64;
 /// Records that are known of, at most, as a part of the reads: it does not take long to learn that they have
 /// stopped.
 const KNOWN: u64 = 16;
-/// So many times less is charged then before a page is merged down.
+/// This many times less is charged then before a page is merged down.
 const EARLY: u64 = 8;
 
 /// A level, and the first key of a page of it.
 pub(super) type Place = (usize, Vec<u8>);
 
-/// See the module's text. Hints: lost at an opening.
+/// What scans have paid, page by page. Hints: lost at an opening.
 #[derive(Default)]
 pub(crate) struct Charges(Mutex<Charged>);
 
@@ -39,7 +39,7 @@ struct Lately {
 }
 
 impl Lately {
-    /// One more read, with so many changes since the opening; whether hardly any come. After so many reads what
+    /// One more read, with `changes` changes since the opening; whether hardly any come. After `most` reads what
     /// was before fades.
     fn is_calm(&mut self, changes: u64, most: u64) -> bool {
         let came = changes.saturating_sub(self.changes);
@@ -54,8 +54,8 @@ impl Lately {
 }
 
 impl Charges {
-    /// A scan has read this page, which begins at `low`, and merging it down is worth so many reads. Makes so
-    /// many counters first if there are none; returns whether it did.
+    /// A scan has read this page, which begins at `low`, and merging it down is worth `worth` reads. Makes
+    /// `counters` counters first if there are none; returns whether it did.
     pub(super) fn charge(
         &self,
         page: PageId,

@@ -2,14 +2,14 @@
 //! and the roots of its parts, which its root names.
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Value, Window,
+    AccessMethod, Attempt, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Value, Window, WriteGuard,
 };
 use terrace_base::PageId;
 
 use super::entry::Entry;
 use super::level::Level;
 use super::{Lsm, State, page};
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 use crate::btree::layout::Stored;
 use crate::overflow;
 
@@ -18,7 +18,7 @@ const STEP_PAGES: usize = 32;
 
 impl Lsm {
     /// See [`terrace_access::AccessMethod::try_clear_step`]. O(height + pages freed).
-    pub(crate) fn clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    pub(crate) fn clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let state = self.state()?;
         if state.top.try_clear_step(door)? {
             return Ok(true);
@@ -34,8 +34,8 @@ impl Lsm {
     /// Frees some pages of a level. Returns whether there was any.
     ///
     /// What is left is a level at every instant: a page that goes leaves a gap, and the root says what there is.
-    fn clear_level(&self, state: &State, door: &Door<'_>, level: &Level) -> Attempt<bool> {
-        if !level.index.floor(Edge::End, &mut Floor::default())? {
+    fn clear_level(&self, state: &State, door: &WriteGuard<'_>, level: &Level) -> Attempt<bool> {
+        if !level.index.floor(Edge::End, &mut Predecessor::default())? {
             return Ok(false);
         }
         // Held from here on: what the root says is written in the end, however this ends.
@@ -49,8 +49,13 @@ impl Lsm {
     }
 
     /// Makes gaps of the pages of a level, from the end, as far as the budget goes.
-    fn clear_pages(&self, door: &Door<'_>, level: &Level, budget: &mut usize) -> Attempt<bool> {
-        let mut floor = Floor::default();
+    fn clear_pages(
+        &self,
+        door: &WriteGuard<'_>,
+        level: &Level,
+        budget: &mut usize,
+    ) -> Attempt<bool> {
+        let mut floor = Predecessor::default();
         let mut any = false;
         while *budget > 0 {
             let Some(entry) = level.entry_at(Edge::End, &mut floor)? else {
@@ -86,7 +91,7 @@ impl Lsm {
     /// Frees a page, and makes a gap of its entry. Returns false where the budget ended with its large values.
     fn clear_page(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         level: &Level,
         (low, entry): (&[u8], Entry),
         budget: &mut usize,
@@ -107,7 +112,7 @@ impl Lsm {
 
     /// Frees the large values of a page, as far as the budget goes. Each record keeps what is left of its
     /// chain, so that nothing is lost if this ends half-way. Returns whether all of it is done.
-    fn free_chains(&self, door: &Door<'_>, pid: PageId, budget: &mut usize) -> Attempt<bool> {
+    fn free_chains(&self, door: &WriteGuard<'_>, pid: PageId, budget: &mut usize) -> Attempt<bool> {
         let mut latched = self.store.exclusive(pid, door)?;
         let chains = chains_of(latched.view()).map_err(|_| latched.torn(page::BAD))?;
         for (at, mut large) in chains {

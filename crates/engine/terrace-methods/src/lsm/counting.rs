@@ -1,4 +1,4 @@
-//! Figures of a level made exact again, after a range was taken out of it that nobody counted.
+//! Figures of a level made exact again, after a range was taken out of it that was not counted.
 //!
 //! The entries are looked at some leaves of the index at a time, by who is at work. What steps change in between, before
 //! the place that counting has come to, counts at once; what they change behind it is counted when it is come to.

@@ -10,7 +10,7 @@ use terrace_base::checksum;
 pub(crate) const BITS: usize = 10;
 /// The same in the last level, where there are filters only while many keys are looked for that are not there.
 pub(crate) const BITS_OF_LAST: usize = 8;
-/// Positions for each key: what is best for so many bits.
+/// Positions for each key: what is best for [`BITS`] bits.
 const PROBES: u64 = 7;
 /// Longest filter: records of 20 bytes and less get fewer bits for each.
 const MOST_BYTES: usize = 1024;
@@ -20,7 +20,7 @@ pub(crate) fn hash(structure: u64, key: &[u8]) -> u64 {
     checksum::seeded(structure, key)
 }
 
-/// The filter over these hashes, of so many bits for each, and at most `most` bytes. O(keys).
+/// The filter over these hashes, of `bits_each` bits for each, and at most `most` bytes. O(keys).
 pub(crate) fn build(
     hashes: impl ExactSizeIterator<Item = u64>,
     bits_each: usize,

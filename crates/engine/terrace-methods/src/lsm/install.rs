@@ -1,6 +1,6 @@
 //! A step becomes visible: within one entry of the gate, so that no cut has a half of it.
 //!
-//! In this order: pages are made, which nobody names yet; then the entries of the target; then what is left of
+//! In this order: pages are made, which nothing points to yet; then the entries of the target; then what is left of
 //! the sources, from the lowest up; then records leave the top; then the pages that no entry names any more are
 //! freed. At every instant a look from above finds each record, because what moves is below before it leaves above.
 //!
@@ -10,17 +10,17 @@
 //! still covered by an old one. And what a new one swallows goes from left to right: each falls to the new one. From
 //! right to left it would fall to an old one, whose page ends before.
 //!
-//! Until the first entry is changed nothing is, and an interrupt lets go of everything. From then on nothing
+//! Until the first entry is changed nothing is, and a retry lets go of everything. From then on nothing
 //! may fail, so the pages of the entries, which were brought into memory before, stay there meanwhile. Only
 //! the smallest of steps, for which there were not enough frames, waits inside.
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Runs,
-    Sweep, Value, Window,
+    AccessMethod, Attempt, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Retry, Runs, Sweep, Value,
+    Window, WriteGuard,
 };
 use terrace_base::sync::atomic::Ordering as Atomic;
 use terrace_base::{Error, PageId, Result};
-use terrace_pages::{Class, PAGE_HEADER_BYTES, Promise, Shared, Space, Staying};
+use terrace_pages::{Class, PAGE_HEADER_BYTES, Shared, Space, SpaceQuota, Staying};
 
 use super::entry::Entry;
 use super::level::{Level, Slot, settled};
@@ -28,14 +28,14 @@ use super::name::Name;
 use super::page::{Image, new_stamp};
 use super::plan::{Job, MOST_SQUEEZED};
 use super::{Lsm, State};
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 use crate::fault::{self, Fault, Point};
 use crate::overflow;
 
 /// Fill up to which leaves of the top are packed once records have left them.
 const PACKED: f64 = 0.95;
 /// Attempts after which a step for which there are not enough frames is given up, for a smaller one. Of the
-/// smallest what is missing is waited for inside: else nobody would ever get on.
+/// smallest what is missing is waited for inside: else no step would ever get on.
 const PATIENCE: u32 = 24;
 
 /// Leaves without records that are joined with others at once, at most.
@@ -93,7 +93,7 @@ impl<'l> Install<'l> {
 pub(crate) struct Change<'l> {
     /// The levels from above, the target last.
     pub levels: Vec<Install<'l>>,
-    /// Chains that nobody names afterwards.
+    /// Chains that nothing points to afterwards.
     pub dropped: Vec<LargeRef>,
     /// Leaves of the top that lose records.
     pub top_leaves: u64,
@@ -138,7 +138,7 @@ impl Lsm {
         let new = images.filter(|part| part.image.is_some()).count() as u64;
         let entries: usize = change.levels.iter().map(|l| l.parts.len()).sum();
         let splits = (change.levels.len() + entries / 8 + 1) as u64;
-        let promise = Promise {
+        let promise = SpaceQuota {
             dirty: 2 * change.levels.len() as u64 + entries as u64 / 8 + 4 + of_top(change),
             new: new + splits + 1,
         };
@@ -190,17 +190,17 @@ impl Lsm {
             let left = &self.counters.left_bytes;
             left.fetch_add(bytes.sum::<usize>() as u64, Atomic::Relaxed);
             let dead = (0..copied.len()).filter(|&i| copied.entry(i).flags.is_deleted());
-            self.fewer_dead(dead.count() as u64);
+            self.counters.fewer_dead(dead.count() as u64);
         }
         let bytes = new * store.page_bytes() as u64;
         self.counters.merge_bytes.fetch_add(bytes, Atomic::Relaxed);
         Ok(true)
     }
 
-    /// Notes by how many the pages that are dirty are more than those of this promise. For tests in which nobody else
-    /// is at work, and none was before.
+    /// Notes by how many the pages that are dirty are more than those of this promise. For tests in which no other
+    /// thread is at work, and none was before.
     #[cfg(test)]
-    fn note_unpromised(&self, promise: &Promise) {
+    fn note_unpromised(&self, promise: &SpaceQuota) {
         let dirty = self.store.space_seen().dirty;
         let more = dirty.saturating_sub(promise.dirty + promise.new);
         let most = &self.counters.most_unpromised;
@@ -219,7 +219,7 @@ impl Lsm {
     fn install_inside(
         &self,
         state: &State,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         (change, waits): (&mut Change<'_>, bool),
         copied: Option<&Window>,
         splits: u64,
@@ -267,10 +267,33 @@ impl Lsm {
         Ok(true)
     }
 
+    /// Whether records of the top with chains are what they were: bit for bit.
+    fn chains_still_there(&self, state: &State, copied: &Window) -> Attempt<bool> {
+        let mut now = Window::new();
+        for i in 0..copied.len() {
+            let Some(large) = copied.entry(i).large else {
+                continue;
+            };
+            let key = copied.key(i);
+            let behind = [key, &[0]].concat();
+            state
+                .top
+                .try_window_within(key, Some(&behind), &mut |_| true, &mut now)?;
+            let same: Option<LargeRef> = match now.len() {
+                1 if now.key(0) == key => now.entry(0).large,
+                _ => None,
+            };
+            if same != Some(large) {
+                return Ok(fault::planted(Fault::StaleChain));
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes the pages of all images, in the order of the levels and of the parts.
     fn make_pages(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         (change, waits): (&mut Change<'_>, bool),
         made: &mut Vec<Name>,
     ) -> Attempt<()> {
@@ -280,7 +303,7 @@ impl Lsm {
                 let mut page = loop {
                     match self.store.allocate(door, Class::Cold) {
                         // Those that were made already may be written meanwhile.
-                        Err(wait @ Interrupt::NoFrame) if waits => {
+                        Err(wait @ Retry::NoFrame) if waits => {
                             self.counters.waits_inside.fetch_add(1, Atomic::Relaxed);
                             self.store.settle(wait)?;
                         }
@@ -302,9 +325,9 @@ impl Lsm {
         Ok(())
     }
 
-    /// Frames for nodes that are split while it becomes visible, when nothing can be waited for: who has had so
+    /// Frames for nodes that are split while it becomes visible, when nothing can be waited for: who has had this
     /// many finds them free, unless others have taken them since.
-    fn have_frames(&self, door: &Door<'_>, splits: u64) -> Attempt<()> {
+    fn have_frames(&self, door: &WriteGuard<'_>, splits: u64) -> Attempt<()> {
         let mut had = Vec::new();
         let all = (0..splits).try_for_each(|_| {
             had.push(self.store.allocate(door, Class::Cold)?.pid());
@@ -314,7 +337,7 @@ impl Lsm {
         all
     }
 
-    /// What no step may do: pages that nobody names, outside of the gate. For a fault that tests plant.
+    /// What no step may do: pages that nothing points to, outside of the gate. For a fault that tests plant.
     pub(crate) fn make_early(&self, change: &mut Change<'_>, space: Space) -> Result<Vec<Name>> {
         let mut made = Vec::new();
         let door = self.store.enter_for(space)?;
@@ -371,22 +394,24 @@ impl Lsm {
             let index = &install.level.index;
             let lows = install.parts.iter().map(|part| &part.low);
             for low in lows.chain(&install.old) {
-                index.let_way_stay(Edge::From(low), staying)?;
+                index.descent().let_way_stay(Edge::From(low), staying)?;
             }
             if let Some(first) = install.parts.first()
                 && !first.low.is_empty()
             {
-                index.let_way_stay(Edge::Below(&first.low), staying)?;
+                index
+                    .descent()
+                    .let_way_stay(Edge::Below(&first.low), staying)?;
             }
         }
         Ok(())
     }
 
-    /// Frees pages again that nobody names.
-    fn unmake(&self, door: &Door<'_>, made: impl IntoIterator<Item = PageId>) -> Attempt<()> {
+    /// Frees pages again that nothing points to.
+    fn unmake(&self, door: &WriteGuard<'_>, made: impl IntoIterator<Item = PageId>) -> Attempt<()> {
         for page in made {
             self.free_page(door, page)
-                .map_err(|e| Interrupt::Fail(self.store.poison(&e)))?;
+                .map_err(|e| Retry::Fail(self.store.poison(&e)))?;
         }
         Ok(())
     }
@@ -394,7 +419,7 @@ impl Lsm {
     fn make_visible(
         &self,
         state: &State,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         root: Shared<'_>,
         (change, copied): (&Change<'_>, Option<&Window>),
         made: &[Name],
@@ -429,7 +454,7 @@ impl Lsm {
     /// swallows go from left to right. See the module's invariant.
     fn replace_entries(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         install: &Install<'_>,
         names: &[Name],
     ) -> Result<()> {
@@ -486,7 +511,7 @@ impl Lsm {
         Ok(())
     }
 
-    fn drop_entry(&self, door: &Door<'_>, level: &Level, key: &[u8]) -> Result<()> {
+    fn drop_entry(&self, door: &WriteGuard<'_>, level: &Level, key: &[u8]) -> Result<()> {
         self.until_done(|| {
             let erase = &mut |_: Option<(Flags, Value<'_>)>| Ok(Plan::Erase);
             level
@@ -498,14 +523,14 @@ impl Lsm {
 
     /// A gap that came behind another one needs no entry, or there would be one for every step that was ever
     /// made.
-    fn join_gaps(&self, door: &Door<'_>, install: &Install<'_>) -> Result<()> {
+    fn join_gaps(&self, door: &WriteGuard<'_>, install: &Install<'_>) -> Result<()> {
         let Some(first) = install.parts.first() else {
             return Ok(());
         };
         if first.image.is_some() || first.low.is_empty() {
             return Ok(());
         }
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         let before =
             self.until_done(|| install.level.entry_at(Edge::Below(&first.low), &mut floor))?;
         if before.is_none() {
@@ -519,7 +544,7 @@ impl Lsm {
     ///
     /// One whose leaf has left memory since it was asked for stays: it says what the level says, and a later
     /// step takes it along again. A large value must not have two owners, so its leaf is waited for.
-    fn leave_top(&self, state: &State, door: &Door<'_>, copied: &Window) -> Result<()> {
+    fn leave_top(&self, state: &State, door: &WriteGuard<'_>, copied: &Window) -> Result<()> {
         let (mut next, mut which, mut value) = (0, Vec::new(), Vec::new());
         while next < copied.len() {
             let first = next;
@@ -530,7 +555,7 @@ impl Lsm {
                     which.clear();
                     let mut near = 0;
                     while end < copied.len() {
-                        // Nobody else takes anything out of the top, so what is not here is further on.
+                        // No other thread takes anything out of the top, so what is not here is further on.
                         let Some(i) = page.find_behind(copied.key(end), near)? else {
                             break;
                         };
@@ -548,7 +573,7 @@ impl Lsm {
                     page.erase_all(&mut which)
                 });
                 match visited {
-                    Err(Interrupt::Miss(_)) if copied.entry(first).large.is_none() => Ok(()),
+                    Err(Retry::Miss(_)) if copied.entry(first).large.is_none() => Ok(()),
                     visited => visited,
                 }
             })?;
@@ -566,11 +591,14 @@ impl Lsm {
     }
 
     /// Joins the leaves of the top in a range in which no step finds anything with what lies before them; best
-    /// effort. They were left when their records went: somebody held the leaf on their left.
+    /// effort. They were left when their records went: another thread held the leaf on their left.
     pub(crate) fn join_empty(&self, state: &State, job: &Job, space: Space) -> Result<()> {
         let range = (job.low.as_slice(), job.high.as_deref());
         let fences = settled(&self.store, || {
-            state.top.leaf_fences(range.0, range.1, MOST_JOINED)
+            state
+                .top
+                .descent()
+                .leaf_fences(range.0, range.1, MOST_JOINED)
         })?;
         for fence in &fences {
             let door = self.store.enter_for(space)?;
@@ -580,7 +608,7 @@ impl Lsm {
     }
 
     /// Frees a page that no entry names.
-    pub(crate) fn free_page(&self, door: &Door<'_>, page: PageId) -> Result<()> {
+    pub(crate) fn free_page(&self, door: &WriteGuard<'_>, page: PageId) -> Result<()> {
         self.until_done(|| self.store.free_unread(door, page))
     }
 
@@ -588,7 +616,7 @@ impl Lsm {
     pub(crate) fn until_done<T>(&self, mut f: impl FnMut() -> Attempt<T>) -> Result<T> {
         super::level::settled(&self.store, || {
             let done = f();
-            if matches!(done, Err(Interrupt::Miss(_) | Interrupt::NoFrame)) {
+            if matches!(done, Err(Retry::Miss(_) | Retry::NoFrame)) {
                 self.counters.waits_inside.fetch_add(1, Atomic::Relaxed);
             }
             done

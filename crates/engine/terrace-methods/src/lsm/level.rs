@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Edge, Found, Interrupt, LevelFigures, Window};
+use terrace_access::{Attempt, Edge, Found, LevelFigures, Retry, Window};
 use terrace_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Shared};
@@ -13,7 +13,7 @@ use super::packed::Buffers;
 use super::page::{self, Opened, wrong};
 use crate::BTree;
 use crate::btree::layout::{Node, Seen, Stored};
-use crate::btree::{Floor, record_in};
+use crate::btree::{Predecessor, record_in};
 use crate::fault::{self, Point};
 
 const NO_ENTRY: &str = "its index says what no entry of a page says, or has none for a key";
@@ -21,7 +21,7 @@ const NOT_ITS_PAGE: &str =
     "the index names it as a page of this level, or for a key, which it is not:";
 const DENIED: &str = "its filter denies a key that it has";
 
-/// See the module's text.
+/// One level of the tree.
 pub(crate) struct Level {
     /// The pages, by the first key of each; a leaf of it leads to many pages, as an inner node does.
     pub index: BTree,
@@ -46,11 +46,11 @@ struct Absent {
 }
 
 impl Absent {
-    /// One lookup in so many is counted.
+    /// One lookup in this many is counted.
     const COUNTED: u64 = 16;
-    /// From so many on the share says something.
+    /// From this many on the share says something.
     const FEWEST: u64 = 64;
-    /// At so many both counts are halved, so that what was long ago fades.
+    /// At this many both counts are halved, so that what was long ago fades.
     const MOST: u64 = 4096;
     /// Shares in hundredths at which filters begin to be worth their memory, and end to be.
     const BEGIN: u64 = 5;
@@ -149,7 +149,7 @@ impl Level {
 
     /// The entry at this edge; its filter is behind the first bytes of `floor.value`.
     #[inline]
-    pub fn entry_at(&self, edge: Edge<'_>, floor: &mut Floor) -> Attempt<Option<Entry>> {
+    pub fn entry_at(&self, edge: Edge<'_>, floor: &mut Predecessor) -> Attempt<Option<Entry>> {
         let there = self.index.floor(edge, floor)?;
         match entry::decode(&floor.value, self.number) {
             Some(entry) if there => Ok(entry.map(|(entry, _)| entry)),
@@ -164,7 +164,7 @@ impl Level {
         store: &PageStore,
         (key, hash): (&[u8], u64),
         value: &mut Vec<u8>,
-        floor: &mut Floor,
+        floor: &mut Predecessor,
     ) -> Attempt<Option<Found>> {
         let Some(entry) = self.entry_at(Edge::From(key), floor)? else {
             return Ok(None);
@@ -177,8 +177,8 @@ impl Level {
         }
         fault::reached(Point::Following);
         let page = match store.optimistic(entry.name.page) {
-            Err(Interrupt::Miss(_)) if is_denied => return Ok(None),
-            Err(Interrupt::Conflict) if !store.exists(entry.name.page) => {
+            Err(Retry::Miss(_)) if is_denied => return Ok(None),
+            Err(Retry::Conflict) if !store.exists(entry.name.page) => {
                 return Err(self.gone(&entry, key));
             }
             other => other?,
@@ -233,14 +233,14 @@ impl Level {
     /// The page is not the one that the entry meant: it was merged away, and then the entry says so, too,
     /// because pages are freed when no entry names them any more.
     #[cold]
-    pub fn gone(&self, entry: &Entry, key: &[u8]) -> Interrupt {
-        let mut floor = Floor::default();
+    pub fn gone(&self, entry: &Entry, key: &[u8]) -> Retry {
+        let mut floor = Predecessor::default();
         match self.entry_at(Edge::From(key), &mut floor) {
             Ok(Some(now)) if now.name == entry.name => {
                 let what = format_args!("{NOT_ITS_PAGE} {}", entry.name.level);
                 wrong(entry.name.page, what).into()
             }
-            Ok(_) => Interrupt::Conflict,
+            Ok(_) => Retry::Conflict,
             Err(other) => other,
         }
     }
@@ -253,7 +253,7 @@ impl Level {
         f: impl FnOnce(&Shared<'_>) -> Attempt<T>,
     ) -> Attempt<T> {
         let page = match store.shared(entry.name.page) {
-            Err(Interrupt::Conflict) if !store.exists(entry.name.page) => {
+            Err(Retry::Conflict) if !store.exists(entry.name.page) => {
                 return Err(self.gone(entry, key));
             }
             other => other?,
@@ -272,7 +272,7 @@ impl Level {
         let mut found = Vec::new();
         let mut high = slot.low.clone();
         while !high.is_empty() && found.len() < 2 {
-            let mut floor = Floor::default();
+            let mut floor = Predecessor::default();
             let entry = settled(store, || self.entry_at(Edge::Below(&high), &mut floor))?;
             let low = floor.key;
             let high_of_it = std::mem::replace(&mut high, low.clone());
@@ -301,8 +301,8 @@ impl Level {
         Ok(if is_page { found } else { Vec::new() })
     }
 
-    /// What the level has between two keys, slot by slot, at most so many with a page; a compressed one counts
-    /// as many as its records would take. Only the step at work may call this: nobody else changes the index.
+    /// What the level has between two keys, slot by slot, at most `most` with a page; a compressed one counts
+    /// as many as its records would take. Only the step at work may call this: no other thread changes the index.
     /// Blocking.
     pub fn slots(
         &self,
@@ -310,7 +310,7 @@ impl Level {
         (low, high): (&[u8], Option<&[u8]>),
         most: usize,
     ) -> Result<Vec<Slot>> {
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         let entry = settled(store, || self.entry_at(Edge::From(low), &mut floor))?;
         let mut slots = vec![Slot {
             low: floor.key.clone(),

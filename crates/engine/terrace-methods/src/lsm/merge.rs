@@ -9,7 +9,7 @@ use crate::fault::{self, Fault};
 pub(crate) struct Merged<'w> {
     /// In ascending order of their keys, each key once: its newest version.
     pub records: Vec<Record<'w>>,
-    /// Large values of older versions, which nobody names any more once the merge is installed.
+    /// Large values of older versions, which no record names any more once the merge is installed.
     pub dropped: Vec<LargeRef>,
     /// Records that had expired.
     pub expired: u64,
@@ -118,7 +118,7 @@ mod tests {
         (window, model)
     }
 
-    /// So many of them, the newest first, and what there is of each key.
+    /// `count` of them, the newest first, and what there is of each key.
     fn inputs(seed: u64, count: u64) -> (Vec<Window>, BTreeMap<Vec<u8>, Option<u64>>) {
         let all = (0..count).map(|n| input(seed * 8 + n));
         let (windows, models): (Vec<_>, Vec<_>) = all.unzip();

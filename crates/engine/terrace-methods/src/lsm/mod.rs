@@ -28,41 +28,43 @@ mod charges;
 mod clear;
 mod counting;
 mod cursors;
-mod cut;
 mod entry;
 mod filter;
 mod install;
 mod level;
 mod merge;
+mod method;
 mod name;
 mod pace;
 mod packed;
 mod page;
 mod plan;
 mod purge;
+mod range_delete;
 mod recount;
 mod refused;
 mod root;
 mod rooted;
+mod schedule;
 mod scratch;
-mod settle;
+mod seek_compaction;
 mod sizes;
 mod state;
 mod step;
+mod taken;
 mod verify;
 mod window;
 
 use std::sync::{Arc, OnceLock};
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cut, Cuts, Door, Edge, Expiry, Flags, Found, InStorage,
-    Interrupt, LevelFigures, MergeFigures, Neighbours, Ordered, Plan, Room, Runs, Sampled, Touch,
-    Value, Waits, Window,
+    AccessMethod, Applied, Attempt, Expiry, Flags, Found, LevelFigures, MergeFigures, Plan, Retry,
+    Room, Value, WriteGuard,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use terrace_base::{Counter, PageId, Result};
-use terrace_pages::{Class, PageStore, Space};
+use terrace_pages::{Class, PageStore};
 
 pub use crate::btree::layout::max_inline;
 pub use entry::verify_entry;
@@ -70,8 +72,8 @@ pub use page::verify_page;
 pub use root::verify_root;
 
 use crate::BTree;
-use crate::btree::Floor;
-use crate::fault::{self, Fault, Point};
+use crate::btree::Predecessor;
+use crate::fault::{self, Fault};
 use charges::Charges;
 use cursors::Cursors;
 use level::Level;
@@ -80,6 +82,7 @@ use packed::Buffers;
 use root::Root;
 use scratch::Scratch;
 use state::State;
+use taken::Taken;
 
 /// Windows and floors that are kept for the next reader: more readers at once allocate.
 const MOST_SCRATCH: usize = 8;
@@ -102,7 +105,7 @@ const CHANGES_PER_LOOK: u64 = 16;
 struct Counters {
     top_leaves: AtomicU64,
     changes: AtomicU64,
-    /// Changes from which on somebody looks again how large the top is.
+    /// Changes from which on a caller looks again how large the top is.
     look_due: AtomicU64,
     steps: AtomicU64,
     merge_bytes: AtomicU64,
@@ -123,13 +126,14 @@ struct Counters {
     top_dead: AtomicU64,
 }
 
-/// What steps have of the memory.
-#[derive(Default)]
-struct Taken {
-    /// Bytes for the pages of a step.
-    bytes: u64,
-    /// Frames for the top.
-    frames: u64,
+impl Counters {
+    /// `less` tombstones have left the top, or others have come for them.
+    fn fewer_dead(&self, less: u64) {
+        let left = |dead: u64| Some(dead.saturating_sub(less));
+        let _ = self
+            .top_dead
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+    }
 }
 
 /// An LSM-tree in a page store. See the module's text.
@@ -151,16 +155,16 @@ pub struct Lsm {
     /// Steps that were given up lately because there were not enough frames: ranges are halved as often.
     squeezed: AtomicU32,
     /// What was taken of the memory for steps.
-    taken: Mutex<Taken>,
+    taken: Taken,
     /// Looks in a row at which no step was due.
     lull: AtomicU32,
     /// What looks into compressed pages need.
     buffers: Arc<Buffers>,
-    /// Pages of the last so many levels are compressed as they are made.
+    /// Pages of this many levels, counted from the last one, are compressed as they are made.
     compressed: AtomicU8,
     /// What tells which records have expired, if they may.
     expiry: OnceLock<Arc<dyn Expiry>>,
-    /// See the module's text.
+    /// Held by who frees a chain of the top, and by who installs one.
     chains: Mutex<()>,
     scratch: Mutex<Vec<Scratch>>,
     counters: Counters,
@@ -171,7 +175,7 @@ impl Lsm {
     ///
     /// # Errors
     /// Those of [`PageStore::allocate`].
-    pub fn create(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<Lsm> {
+    pub fn create(store: &Arc<PageStore>, door: &WriteGuard<'_>) -> Attempt<Lsm> {
         let mut page = store.allocate(door, Class::Inner)?;
         let made = (|| {
             let top = BTree::create(store, door, Class::Top)?;
@@ -213,7 +217,7 @@ impl Lsm {
             absorbed: absorbed::Absorbed::default(),
             recount: recount::Recount::default(),
             squeezed: AtomicU32::new(0),
-            taken: Mutex::default(),
+            taken: Taken::default(),
             lull: AtomicU32::new(0),
             buffers: Arc::default(),
             compressed: AtomicU8::new(0),
@@ -251,11 +255,11 @@ impl Lsm {
         Ok([root.top].into_iter().chain(levels).collect())
     }
 
-    /// Gives the pages back that an empty tree is made of; nobody may use it any more.
+    /// Gives the pages back that an empty tree is made of; no thread may use it any more.
     ///
     /// # Errors
     /// `Miss` when one of them is not in memory; `Fail` when the tree is not empty.
-    pub fn try_free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    pub fn try_free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         let state = self.state()?;
         let page = self.store.exclusive(self.root, door)?;
         for level in state.downwards() {
@@ -376,7 +380,7 @@ impl Lsm {
         let changes = c.changes.load(Ordering::Relaxed);
         let due = c.look_due.load(Ordering::Relaxed);
         if changes >= due
-            && let Ok(leaves) = state.top.count_leaves(usize::MAX)
+            && let Ok(leaves) = state.top.descent().count_leaves(usize::MAX)
         {
             c.look_due
                 .store(changes + CHANGES_PER_LOOK, Ordering::Relaxed);
@@ -385,7 +389,12 @@ impl Lsm {
         c.top_leaves.load(Ordering::Relaxed)
     }
 
-    /// A record of so many bytes comes to the top.
+    /// Gives the memory of steps back: nothing is due.
+    pub(crate) fn give_buffers(&self) {
+        self.taken.give(&self.store);
+    }
+
+    /// A record of `bytes` bytes comes to the top.
     fn note_change(&self, bytes: usize) {
         self.counters.changes.fetch_add(1, Ordering::Relaxed);
         self.counters
@@ -401,7 +410,7 @@ impl Lsm {
         value: &mut Vec<u8>,
     ) -> Attempt<Option<Found>> {
         let hash = filter::hash(self.root.0, key);
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         // How many there are is asked after the top has answered.
         for (above, level) in state.downwards().enumerate() {
             let found = level.find(&self.store, (key, hash), value, &mut floor)?;
@@ -416,7 +425,7 @@ impl Lsm {
     /// Changes the top: a deletion leaves a tombstone. What lies below is not looked at.
     fn edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         room: &mut dyn Room,
@@ -430,7 +439,7 @@ impl Lsm {
                 && chains.is_none()
             {
                 // A step may be about to give this chain to a page below.
-                chains = Some(self.chains.try_lock().ok_or(Interrupt::Conflict)?);
+                chains = Some(self.chains.try_lock().ok_or(Retry::Conflict)?);
             }
             let is_dead = before.is_some_and(|(flags, _)| flags.is_deleted());
             Ok(match plan(before.filter(|_| !is_dead))? {
@@ -459,7 +468,7 @@ impl Lsm {
                 self.counters.deletes.fetch_add(1, Ordering::Relaxed);
                 self.counters.top_dead.fetch_add(1, Ordering::Relaxed);
             } else if revived {
-                self.fewer_dead(1);
+                self.counters.fewer_dead(1);
             }
             self.note_change(bytes);
         }
@@ -476,12 +485,14 @@ impl Lsm {
 
 impl Drop for Lsm {
     fn drop(&mut self) {
-        self.give_all();
+        self.give_buffers();
+        self.buffers.forget(&self.store);
+        self.store.give_extra_bytes(self.charges.forget());
     }
 }
 
 /// The index of a level without pages: one entry, which says so.
-fn new_index(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<PageId> {
+fn new_index(store: &Arc<PageStore>, door: &WriteGuard<'_>) -> Attempt<PageId> {
     let index = BTree::create(store, door, Class::Cold)?;
     let mut plan = |_: Option<(Flags, Value<'_>)>| Ok(Plan::Put(Value::Inline(b""), Flags::NONE));
     let put = index.try_edit(
@@ -497,196 +508,3 @@ fn new_index(store: &Arc<PageStore>, door: &Door<'_>) -> Attempt<PageId> {
     }
     Ok(index.root())
 }
-
-impl AccessMethod for Lsm {
-    const BLIND: bool = true;
-
-    fn try_get(&self, key: &[u8], _: Touch, value: &mut Vec<u8>) -> Attempt<Option<Found>> {
-        let state = self.state()?;
-        let early = match fault::planted(Fault::EarlyLevels) {
-            true => Some(self.find_in_levels(state, key, value)?),
-            false => None,
-        };
-        let found = match state.top.try_get(key, Touch::No, value)? {
-            Some(found) => Some(found),
-            None => {
-                fault::reached(Point::Looking);
-                match early {
-                    Some(found) => found,
-                    None => self.find_in_levels(state, key, value)?,
-                }
-            }
-        };
-        Ok(found.filter(|found| !found.flags.is_deleted()))
-    }
-
-    fn try_edit<'v>(
-        &self,
-        door: &Door<'_>,
-        key: &[u8],
-        plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
-        room: &mut dyn Room,
-        commit: &mut dyn FnMut() -> Attempt<()>,
-    ) -> Attempt<Applied> {
-        self.edit(door, key, plan, room, commit)
-    }
-
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
-        self.clear_step(door)
-    }
-
-    fn verify(
-        &self,
-        each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
-        page: &mut dyn FnMut(PageId) -> Result<()>,
-    ) -> Result<()> {
-        self.check(each, page)
-    }
-
-    fn catch_up(&self, space: Space, waits: &mut Waits) -> Result<bool> {
-        self.make_due_step(space, waits)
-    }
-
-    fn slow_down(&self, bytes: usize) {
-        self.wait_a_little(bytes as u64);
-    }
-
-    fn note_written(&self, bytes: usize) {
-        self.counters.user_bytes.add(bytes as u64);
-    }
-
-    fn is_behind(&self) -> bool {
-        self.lags_by(1)
-    }
-
-    fn tend(&self) -> Result<()> {
-        self.work_ahead()
-    }
-
-    fn purge(&self, waited: bool) -> Result<bool> {
-        self.purge_some(waited)
-    }
-
-    fn most_marks_above(&self) -> u64 {
-        self.state
-            .get()
-            .map_or(u64::MAX, |state| self.most_dead(state))
-    }
-
-    fn expire_by(&self, expiry: Arc<dyn Expiry>) {
-        // There is one for as long as it is open.
-        let _ = self.expiry.set(expiry);
-    }
-
-    fn compress(&self, levels: u8) {
-        self.compressed.store(levels, Ordering::Relaxed);
-    }
-
-    /// As long as nothing was read of it nothing is known, and it is not read for this.
-    fn merge_figures(&self) -> Option<MergeFigures> {
-        let known = self.state.get().and_then(|_| self.figures().ok());
-        Some(known.unwrap_or_default())
-    }
-
-    fn settle_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.merge_down(from)
-    }
-}
-
-impl Ordered for Lsm {
-    fn try_window(&self, edge: Edge<'_>, window: &mut Window) -> Attempt<()> {
-        self.window(edge, &mut |_| true, window)
-    }
-
-    fn try_window_if(
-        &self,
-        edge: Edge<'_>,
-        select: &mut dyn FnMut(Flags) -> bool,
-        window: &mut Window,
-    ) -> Attempt<()> {
-        self.window(edge, select, window)
-    }
-
-    fn try_span(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.state()?.top.try_span(position, window)
-    }
-
-    fn still_same(&self, _: &Window) -> bool {
-        false
-    }
-
-    fn try_reach(&self, edge: Edge<'_>) -> Attempt<()> {
-        self.reach(edge)
-    }
-
-    fn try_reach_to_put(&self, position: &[u8]) -> Attempt<()> {
-        self.state()?.top.try_reach(Edge::From(position))
-    }
-
-    fn try_window_held(
-        &self,
-        edge: Edge<'_>,
-        window: &mut Window,
-        inside: &mut dyn FnMut(&mut Window) -> Attempt<()>,
-    ) -> Attempt<()> {
-        self.try_window(edge, window)?;
-        inside(window)
-    }
-}
-
-impl Sampled for Lsm {
-    fn try_random(&self, random: &mut dyn FnMut() -> u32) -> Attempt<(f64, Vec<u8>)> {
-        self.random(random)
-    }
-
-    fn try_chosen(&self, position: &[u8], window: &mut Window) -> Attempt<()> {
-        self.chosen(position, window)
-    }
-}
-
-impl Runs for Lsm {
-    fn try_reach_run(&self, run: &Window, next: &mut usize) -> Attempt<()> {
-        self.state()?.top.try_reach_run(run, next)
-    }
-
-    fn put_run(&self, door: &Door<'_>, window: &Window, which: &[usize]) -> usize {
-        let Ok(state) = self.state() else {
-            return 0;
-        };
-        // A tombstone is put like a record, one by one.
-        let is_dead = |&&i: &&usize| window.entry(i).flags.is_deleted();
-        let live = which.iter().take_while(|i| !is_dead(i)).count();
-        let (put, revived) = state.top.put_records(door, window, &which[..live]);
-        self.fewer_dead(revived as u64);
-        for &i in &which[..put] {
-            self.note_change(window.key(i).len() + window.value(i).len());
-        }
-        put
-    }
-}
-
-impl Neighbours for Lsm {}
-
-impl Cuts for Lsm {
-    const CUTS: bool = true;
-
-    fn prepare_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
-        self.divide((low, high))
-    }
-
-    fn try_cut<'d>(
-        &'d self,
-        door: &'d Door<'_>,
-        low: &[u8],
-        high: Option<&[u8]>,
-        part: bool,
-    ) -> Attempt<Box<dyn Cut + 'd>> {
-        Ok(Box::new(self.cut_out(door, (low, high), part)?))
-    }
-
-    fn close_cut(&self, door: &Door<'_>, low: &[u8], high: Option<&[u8]>) {
-        self.close_range(door, (low, high));
-    }
-}
-
-impl InStorage for Lsm {}

@@ -1,7 +1,7 @@
 //! How long a change waits for merging: a little while the top is nearly full, and for one step when it is.
 //!
 //! Steps are made one at a time, by a thread in the background, or by who finds the top full. Who finds
-//! somebody at work waits for the end of that step, and then goes on: nobody waits for two.
+//! a thread at work waits for the end of that step, and then goes on: no caller waits for two.
 //!
 //! Invariant: whoever is at work waits for no guard of large values. A step may free them, and who waits for its
 //! end may be writing one: it would wait for a cut, and the cut for that writer. So it has its guard before, or
@@ -26,8 +26,8 @@ const LEAST: u64 = 100_000;
 /// top.
 const WEIGHT: u64 = 32;
 
-/// Nanoseconds that a change of so many bytes is to wait for where the top has `leaves` of `bound`, and steps
-/// take so many bytes out in a second (0: nobody is at work). Nothing below three quarters; at the bound as
+/// Nanoseconds that a change of `bytes` bytes is to wait for where the top has `leaves` of `bound`, and steps
+/// take `drain` bytes out in a second (0: no thread is at work). Nothing below three quarters; at the bound as
 /// long as steps take for as many bytes.
 pub(crate) fn delay(leaves: u64, bound: u64, bytes: u64, drain: u64) -> u64 {
     let share = leaves.saturating_mul(100) / bound.max(1);
@@ -42,31 +42,31 @@ pub(crate) fn delay(leaves: u64, bound: u64, bytes: u64, drain: u64) -> u64 {
 /// How fast steps take records out of the top, and what changes still have to wait for.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// Bytes a second; 0 while nobody is at work in the background.
+    /// Bytes a second; 0 while no thread is at work in the background.
     drain: AtomicU64,
     /// Bytes that steps took out of the top lately, and nanoseconds that they took, the older the less.
     lately: Mutex<(u64, u64)>,
     /// When the changes of until now are to have come, and since when that is counted.
-    due: Mutex<Due>,
+    due: Mutex<Arrivals>,
 }
 
-struct Due {
+struct Arrivals {
     since: Instant,
     at: u64,
 }
 
-impl Default for Due {
-    fn default() -> Due {
-        Due {
+impl Default for Arrivals {
+    fn default() -> Arrivals {
+        Arrivals {
             since: Instant::now(),
             at: 0,
         }
     }
 }
 
-impl Due {
-    /// A change that comes at `now` is to take so long, after those before it: how long it waits. Nobody waits for long,
-    /// whatever others still have to wait for.
+impl Arrivals {
+    /// A change that comes at `now` is to take so long, after those before it: how long it waits. No change waits for
+    /// long, whatever others still have to wait for.
     fn take(&mut self, now: u64, delay: u64) -> u64 {
         self.at = (self.at.max(now) + delay).min(now + LONGEST);
         match self.at - now {
@@ -77,7 +77,7 @@ impl Due {
 }
 
 impl Pace {
-    /// A step has taken so many bytes out of the top: none if it was one of a level below, which has to be made as well
+    /// A step has taken `bytes` bytes out of the top: none if it was one of a level below, which has to be made as well
     /// for those that have come before.
     pub fn note(&self, bytes: u64, took: Duration) {
         let (out, time) = &mut *self.lately.lock();
@@ -89,7 +89,7 @@ impl Pace {
         }
     }
 
-    /// Nobody is at work in the background.
+    /// No thread is at work in the background.
     pub fn rest(&self) {
         self.drain.store(0, Ordering::Relaxed);
     }
@@ -145,12 +145,12 @@ impl<T> Work<T> {
         self.of(self.one.lock(), None)
     }
 
-    /// Takes it if nobody has it.
+    /// Takes it if no thread has it.
     pub fn try_keep(&self) -> Option<AtWork<'_, T>> {
         Some(self.of(self.one.try_lock()?, None))
     }
 
-    /// Takes it, or waits until somebody who has it now has let go of it, and returns without.
+    /// Takes it, or waits until the thread that has it now has let go of it, and returns without.
     pub fn begin_or_wait(&self) -> Option<AtWork<'_, T>> {
         let ended = *self.ended.lock();
         if let Some(one) = self.one.try_lock() {
@@ -239,12 +239,12 @@ mod tests {
     /// However many wait at once, they come as fast as steps take out together, and not each.
     #[test]
     fn those_who_wait_share_the_rate() {
-        let mut due = Due::default();
+        let mut due = Arrivals::default();
         // Eight changes that come at once and are to take a tenth of a millisecond each.
         let waits: Vec<u64> = (0..8).map(|_| due.take(0, LEAST)).collect();
         let steps: Vec<u64> = (1..=8).map(|n| n * LEAST).collect();
         assert_eq!(waits, steps);
-        // Nobody waits for long, and what nobody waited for is forgotten.
+        // No change waits for long, and what no change waited for is forgotten.
         assert_eq!(due.take(0, u64::MAX / 2), LONGEST);
         assert_eq!(due.take(2 * LONGEST, LEAST / 2), 0, "saved up");
         assert_eq!(due.take(2 * LONGEST, LEAST / 2), LEAST);

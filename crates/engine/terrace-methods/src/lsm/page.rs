@@ -194,7 +194,7 @@ pub(crate) fn copy(
 ) -> Attempt<()> {
     let bad = |_| page.torn(BAD);
     let packed = match open(page.view(), name).map_err(bad)? {
-        None => return Err(terrace_access::Interrupt::Conflict),
+        None => return Err(terrace_access::Retry::Conflict),
         Some(Opened::Leaf(node)) => {
             return copy_leaf(&node, (low, high), window).map_err(bad);
         }
@@ -299,7 +299,7 @@ pub(crate) fn near(
 ) -> Attempt<(Vec<u8>, Option<Vec<u8>>)> {
     let bad = |_| page.torn(BAD);
     let node = match open(page.view(), name).map_err(bad)? {
-        None => return Err(terrace_access::Interrupt::Conflict),
+        None => return Err(terrace_access::Retry::Conflict),
         Some(Opened::Leaf(node)) => node,
         Some(Opened::Packed(packed)) => {
             let leaf = packed.leaf_at(edge).map_err(bad)?;

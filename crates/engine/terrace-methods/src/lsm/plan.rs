@@ -16,7 +16,7 @@ use super::level::{Level, Slot, settled};
 use super::refused::Place;
 use super::sizes::Sizes;
 use crate::BTree;
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 use crate::fault::{self, Fault};
 
 /// Pages of the target that a step merges into, at most.
@@ -35,7 +35,7 @@ pub(crate) const MOST_SQUEEZED: u32 = 5;
 const READS_COUNTED: usize = 4 * MOST_TARGET;
 /// Ranges of which the densest is taken.
 const CANDIDATES: usize = 32;
-/// A level takes what comes into a range of it if it has at most so many times as much there (simulated 0,
+/// A level takes what comes into a range of it if it has at most this many times as much there (simulated 0,
 /// 2, 3 and 6).
 const SINK: u64 = 3;
 /// Pages of each level above that may come along with a thin page of the target.
@@ -212,7 +212,7 @@ impl Lsm {
         at: &[u8],
     ) -> Option<Vec<u8>> {
         let fence = |tree: &BTree| {
-            let fences = settled(&self.store, || tree.leaf_fences(at, None, 1));
+            let fences = settled(&self.store, || tree.descent().leaf_fences(at, None, 1));
             fences.ok()?.into_iter().next()
         };
         // A fence is cut short: what lies between it and the first entry belongs to a page that only the leaf
@@ -237,7 +237,7 @@ impl Lsm {
     /// Where the next page of the source begins, or its next leaf.
     fn next_of_source(&self, state: &State, source: usize, at: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(level) = state.level(source).filter(|_| source < state.count()) else {
-            let fences = settled(&self.store, || state.top.leaf_fences(at, None, 1))?;
+            let fences = settled(&self.store, || state.top.descent().leaf_fences(at, None, 1))?;
             return Ok(fences.into_iter().next());
         };
         let slots = level.slots(&self.store, (at, None), 1)?;
@@ -251,14 +251,14 @@ impl Lsm {
         let Some(level) = state.level(job.target).filter(|_| !job.low.is_empty()) else {
             return Ok(());
         };
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         let below = Edge::Below(&job.low);
         let entry = settled(&self.store, || level.entry_at(below, &mut floor))?;
         let full = self.bytes_of_full(level);
         let is_thin = |used: u32| 2 * u64::from(used) <= full;
         // A gap, and a page that the range begins within, are as they are.
         let here = settled(&self.store, || {
-            level.entry_at(Edge::From(&job.low), &mut Floor::default())
+            level.entry_at(Edge::From(&job.low), &mut Predecessor::default())
         })?;
         let is_whole = here.is_some_and(|here| entry.is_none_or(|entry| entry.name != here.name));
         if !is_whole || !entry.is_some_and(|entry| is_thin(entry.used)) {
@@ -392,7 +392,7 @@ impl Lsm {
         for number in target + 1..=source {
             let Some(level) = state.level(number).filter(|_| number < state.count()) else {
                 let fences = settled(&self.store, || {
-                    state.top.leaf_fences(low, high, READS_COUNTED)
+                    state.top.descent().leaf_fences(low, high, READS_COUNTED)
                 })?;
                 // Where the top is a leaf, or the range has no end on either side, that is all of it.
                 let whole = usize::from(low.is_empty() && high.is_none());
@@ -433,7 +433,7 @@ impl Lsm {
                 }
                 None => {
                     let fences = settled(&self.store, || {
-                        state.top.leaf_fences(low, high.as_deref(), most)
+                        state.top.descent().leaf_fences(low, high.as_deref(), most)
                     })?;
                     match fences.len() {
                         n if n == most => fences.last().cloned(),

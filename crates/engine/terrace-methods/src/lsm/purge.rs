@@ -19,24 +19,24 @@ use super::level::{Level, settled};
 use super::plan::Job;
 use super::step::PATIENCE;
 use super::{Lsm, State};
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 use crate::fault::{self, Fault};
 
-/// A round is due when there is a tombstone for so many records of the last level.
+/// A round is due when there is a tombstone for this many records of the last level.
 const RECORDS_PER_TOMBSTONE: u64 = 64;
 /// The same where there are few records.
 const LEAST_DELETES: u64 = 64;
-/// Changes take tombstones down where there is one for so many records of the last level.
+/// Changes take tombstones down where there is one for this many records of the last level.
 const RECORDS_PER_URGENT: u64 = 4;
 /// The same where there are few records: those of some dozen pages.
 const LEAST_URGENT: u64 = 1024;
 /// Ranges that one call looks at, at most.
 const RANGES: usize = 16;
-/// Steps that one call makes, at most: somebody may wait for its end.
+/// Steps that one call makes, at most: a caller may wait for its end.
 const STEPS: usize = 1;
 
 impl Lsm {
-    /// See [`terrace_access::AccessMethod::purge`].
+    /// See [`terrace_access::Merging::purge`].
     pub(crate) fn purge_some(&self, waited: bool) -> Result<bool> {
         let state = settled(&self.store, || self.state())?;
         let mut cursors = self.work.begin(&self.store);
@@ -58,13 +58,6 @@ impl Lsm {
         let levels = (1..state.count()).filter_map(|number| state.level(number));
         let dead = levels.map(|level| level.figures().tombstones).sum::<u64>();
         top + dead >= self.most_dead(state)
-    }
-
-    /// So many tombstones have left the top, or others have come for them.
-    pub(crate) fn fewer_dead(&self, less: u64) {
-        let top = &self.counters.top_dead;
-        let left = |dead: u64| Some(dead.saturating_sub(less));
-        let _ = top.fetch_update(Atomic::Relaxed, Atomic::Relaxed, left);
     }
 
     /// Some ranges of a round, by who is at work.
@@ -111,11 +104,12 @@ impl Lsm {
         Ok(true)
     }
 
-    /// What the top had when the round began is gone: of what is counted beyond that nobody knows any more.
+    /// What the top had when the round began is gone: what is counted beyond that is not known any more.
     fn end_of_round(&self, purging: &mut Purging) {
         let since = self.counters.deletes.load(Atomic::Relaxed) - purging.deletes;
         let top = self.counters.top_dead.load(Atomic::Relaxed);
-        self.fewer_dead(top.saturating_sub(since).min(purging.of_top));
+        self.counters
+            .fewer_dead(top.saturating_sub(since).min(purging.of_top));
     }
 
     /// Takes the next range down if it has tombstones, and counts that; returns where the one behind it begins.
@@ -133,7 +127,7 @@ impl Lsm {
         }
     }
 
-    /// See [`terrace_access::AccessMethod::settle_down`].
+    /// See [`terrace_access::Merging::settle_down`].
     pub(crate) fn merge_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let state = settled(&self.store, || self.state())?;
         let _at_work = self.work.begin(&self.store);
@@ -148,7 +142,7 @@ impl Lsm {
             return Ok(None);
         };
         // What is left for the last page goes together with what comes behind it.
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         let entry = settled(&self.store, || {
             last.entry_at(Edge::Below(&high), &mut floor)
         })?;
@@ -170,7 +164,7 @@ impl Lsm {
         Ok(!entries.is_empty() && self.room_of_pages(last, entries.len() as u64 - 1) >= used)
     }
 
-    /// Bytes of records that so many pages of a level have room for, at least, where records are not very long.
+    /// Bytes of records that `pages` pages of a level have room for, at least, where records are not very long.
     fn room_of_pages(&self, level: &Level, pages: u64) -> u64 {
         let full = self.bytes_of_full(level);
         pages * (full - full / 32)
@@ -214,7 +208,7 @@ impl Lsm {
         if dead >= enough || (waited && dead > 0) {
             return Ok(true);
         }
-        // How many of what the top had when it was opened are tombstones nobody has counted.
+        // How many of what the top had when it was opened are tombstones was never counted.
         let counted = purging.has_begun || !waited;
         Ok(!counted && self.is_any_in_top(state, (b"", None), &mut |_| true)?)
     }

@@ -5,7 +5,7 @@ use terrace_base::sync::Mutex;
 
 use super::entry::Entry;
 
-/// See the module's text. A hint, lost at an opening: then it begins again.
+/// How far a level is counted. A hint, lost at an opening: then it begins again.
 #[derive(Default)]
 pub(crate) struct Recount(Mutex<Option<Counting>>);
 

@@ -28,7 +28,7 @@ pub(crate) enum Place {
     Free(Vec<u8>, Option<Vec<u8>>),
 }
 
-/// See the module's text. Hints: lost at an opening.
+/// The ranges that no step can merge for now. Hints: lost at an opening.
 #[derive(Default)]
 pub(crate) struct Refused(Mutex<Ranges>);
 

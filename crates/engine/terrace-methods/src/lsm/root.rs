@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Levels are counted from the last one, so that a new one, above all others, gets the next number and
-//! nobody else another one. The figures are hints: a wrong one costs I/O, never an answer.
+//! the number of no other one changes. The figures are hints: a wrong one costs I/O, never an answer.
 
 use terrace_access::{Attempt, LevelFigures};
 use terrace_base::PageId;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door, Rooted};
+use terrace_access::{Attempt, Rooted, WriteGuard};
 use terrace_base::PageId;
 use terrace_pages::{Class, PageStore};
 
@@ -13,7 +13,7 @@ impl Rooted for Lsm {
 
     fn new_order(_: &mut dyn FnMut() -> u64) {}
 
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, _: Class, (): ()) -> Attempt<Self> {
+    fn create(store: &Arc<PageStore>, door: &WriteGuard<'_>, _: Class, (): ()) -> Attempt<Self> {
         Lsm::create(store, door)
     }
 
@@ -43,7 +43,7 @@ impl Rooted for Lsm {
         Ok(pages)
     }
 
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.try_free_root(door)
     }
 

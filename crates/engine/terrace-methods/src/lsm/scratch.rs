@@ -2,11 +2,11 @@
 
 use terrace_access::Window;
 
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 
 /// Windows to work with, kept for the next one.
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub sources: Vec<Window>,
-    pub floor: Floor,
+    pub floor: Predecessor,
 }

@@ -28,13 +28,13 @@ const MOST_BELOW: u32 = 8;
 pub(crate) struct Sizes {
     pub top: u64,
     pub bound: u64,
-    /// What levels are sized by: as if the top might have so much.
+    /// What levels are sized by: as if the top might have this many bytes.
     pub base: u64,
     pub levels: Vec<u64>,
 }
 
 impl Sizes {
-    /// How many times as much each level is to have as the one above it, where there are so many.
+    /// How many times as much each level is to have as the one above it, where there are `count` levels.
     fn ratio_of(&self, count: usize) -> f64 {
         let last = self.levels.first().copied().unwrap_or(0).max(1) as f64;
         let ratio = last / self.base.max(1) as f64;
@@ -84,7 +84,7 @@ impl Sizes {
         self.top as f64 / self.bound.max(1) as f64
     }
 
-    /// Whether the top has so much of it.
+    /// Whether the top has this share of its bound.
     pub fn is_top_due(&self, from: f64) -> bool {
         self.share() >= from
     }
@@ -213,7 +213,7 @@ mod tests {
         most
     }
 
-    /// Levels may have too much all at once: nobody waits at the top until all of it has gone on.
+    /// Levels may have too much all at once: no caller waits at the top until all of it has gone on.
     #[test]
     fn the_top_has_its_turn_however_much_levels_have() {
         for levels in [&[60_000, 40_000][..], &[200_000, 60_000, 20_000]] {

@@ -19,7 +19,7 @@ type Page<'e> = &'e mut dyn FnMut(PageId) -> Result<()>;
 impl Lsm {
     /// See [`terrace_access::AccessMethod::verify`]. O(pages), reads all of them.
     pub(crate) fn check(&self, each: Each<'_>, page: Page<'_>) -> Result<()> {
-        // Nobody writes, but steps may be under way.
+        // No thread writes, but steps may be under way.
         let _at_work = self.work.keep();
         page(self.root)?;
         let state = settled(&self.store, || self.state())?;
@@ -91,6 +91,11 @@ impl Lsm {
                 high,
                 entry: Some(entry),
             };
+            let on = entries[i..].iter().filter_map(|(_, value)| {
+                let (entry, _) = entry::decode(value, level.number)??;
+                Some(entry.name.page)
+            });
+            self.store.read_ahead(on);
             self.check_page(&slot, filter, page)?;
         }
         let said = level.figures();

@@ -5,14 +5,16 @@
 //! their pages, which are immutable: a page that was merged away is another one, and the attempt starts
 //! over. Of each key the version from the highest place counts; tombstones are left out.
 
-use terrace_access::{Attempt, Edge, Flags, Ordered, Sampled, Window};
+use terrace_access::{Attempt, Edge, Flags, Ordered, Retry, Sampled, Window};
+use terrace_base::sync::atomic::Ordering;
+use terrace_pages::PageStore;
 
-use super::Lsm;
 use super::level::Level;
 use super::packed::Buffer;
 use super::page;
 use super::scratch::Scratch;
-use crate::btree::Floor;
+use super::{Lsm, State};
+use crate::btree::Predecessor;
 
 /// What a range is cut down to: `low <= key < high`.
 struct Range {
@@ -32,6 +34,17 @@ impl Range {
             self.high = Some(high.to_vec());
         }
     }
+}
+
+/// Counters of a byte for each frame of the memory: upper levels have some pages for each frame where data is
+/// much larger than memory. Two pages that share one are merged a little early.
+const COUNTERS_PER_FRAME: u64 = 4;
+/// Fewest and most of them.
+const COUNTERS: (u64, u64) = (1 << 10, 1 << 20);
+
+/// How many counters a store of this memory gets.
+fn counters_of(store: &PageStore) -> u64 {
+    (COUNTERS_PER_FRAME * store.frames()).clamp(COUNTERS.0, COUNTERS.1)
 }
 
 impl Lsm {
@@ -151,12 +164,32 @@ fn merge_into(sources: &[Window], select: &mut dyn FnMut(Flags) -> bool, window:
 }
 
 impl Lsm {
+    /// Passes on what came of reading a page of a level for a scan, which pays for a read from disk.
+    fn charged<T>(&self, state: &State, level: &Level, low: &[u8], read: Attempt<T>) -> Attempt<T> {
+        if level.number > 0
+            && let Err(Retry::Miss(page)) = read
+        {
+            let number = usize::from(level.number);
+            let below = (0..number).rev().filter_map(|n| state.level(n));
+            let pages = below.map(|l| l.figures().pages).find(|pages| *pages > 0);
+            let each = pages.unwrap_or(0).div_ceil(level.figures().pages.max(1));
+            let counters = counters_of(&self.store);
+            let worth = 1 + 2 * each;
+            let changes = self.counters.changes.load(Ordering::Relaxed);
+            let charge = (counters, changes);
+            if self.charges.charge(page, (number, low), worth, charge) {
+                self.store.take_extra_bytes(counters);
+            }
+        }
+        read
+    }
+
     /// Makes sure that what a window at this edge needs is in memory (`Miss` otherwise).
     pub(crate) fn reach(&self, edge: Edge<'_>) -> Attempt<()> {
         let state = self.state()?;
         let edge = first_if_nothing(edge);
         state.top.try_reach(edge)?;
-        let mut floor = Floor::default();
+        let mut floor = Predecessor::default();
         for level in state.downwards() {
             if let Some(entry) = level.entry_at(edge, &mut floor)? {
                 let read = level.with_page(&self.store, (&entry, &floor.key), |_| Ok(()));
@@ -193,7 +226,7 @@ impl Lsm {
                 (std::mem::take(&mut window.low), window.high.take())
             }
             Some(level) => {
-                let mut floor = Floor::default();
+                let mut floor = Predecessor::default();
                 level.entry_at(Edge::From(position), &mut floor)?;
                 (position.to_vec(), end_of_slot(level, &floor)?)
             }
@@ -219,7 +252,7 @@ impl Lsm {
 }
 
 /// Where the next entry begins.
-pub(super) fn end_of_slot(level: &Level, floor: &Floor) -> Attempt<Option<Vec<u8>>> {
+pub(super) fn end_of_slot(level: &Level, floor: &Predecessor) -> Attempt<Option<Vec<u8>>> {
     let mut next = floor.next.clone();
     let mut window = Window::new();
     window.set_limit(1);

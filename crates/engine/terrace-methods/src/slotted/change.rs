@@ -63,7 +63,7 @@ impl<const SLOTS: usize> Counts<SLOTS> {
         Ok(())
     }
 
-    /// Whether records of so many bytes can go.
+    /// Whether records of `bytes` bytes can go.
     #[inline]
     pub fn check_loss(&self, page: &Exclusive<'_>, bytes: usize) -> Attempt<()> {
         if self.heap.saturating_sub(self.garbage) < bytes {
@@ -72,12 +72,12 @@ impl<const SLOTS: usize> Counts<SLOTS> {
         Ok(())
     }
 
-    /// Takes slot `i` and the record behind it, of so many bytes, out.
+    /// Takes slot `i` and the record behind it, of `bytes` bytes, out.
     pub fn remove(&mut self, page: &mut Exclusive<'_>, i: usize, bytes: usize) -> Attempt<()> {
         self.remove_all(page, &[i], bytes)
     }
 
-    /// Takes these slots, whose numbers ascend, and the records behind them, of so many bytes together, out: each
+    /// Takes these slots, whose numbers ascend, and the records behind them, of `bytes` bytes together, out: each
     /// slot behind the first moves once. O(slots).
     pub fn remove_all(
         &mut self,

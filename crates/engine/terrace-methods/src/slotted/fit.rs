@@ -27,12 +27,12 @@ pub(crate) enum Fit {
     Hole(usize),
     /// Once the page is laid out anew.
     Rewrite,
-    /// Not at all: so many bytes more would have to be free.
+    /// Not at all: this many bytes more would have to be free.
     Missing(usize),
 }
 
 impl<const SLOTS: usize> Counts<SLOTS> {
-    /// How a record of `len` bytes that needs `slot` more for a slot fits into a page of so many bytes, if the
+    /// How a record of `len` bytes that needs `slot` more for a slot fits into a page of `page_bytes` bytes, if the
     /// one that it replaces, which is shorter, holds `held` of them, and there is this hole.
     #[inline]
     pub fn fit(

@@ -60,7 +60,7 @@ impl<const SLOTS: usize> Counts<SLOTS> {
         SLOTS + i * SLOT_BYTES
     }
 
-    /// Whether slots and heap find room in a page of so many bytes, and garbage in the heap.
+    /// Whether slots and heap find room in a page of `page_bytes` bytes, and garbage in the heap.
     #[inline]
     pub fn are_sound(&self, page_bytes: usize) -> bool {
         SLOTS + self.count * SLOT_BYTES + self.heap <= page_bytes && self.garbage <= self.heap

@@ -21,7 +21,7 @@ impl<'i, const SLOTS: usize> Packer<'i, SLOTS> {
         }
     }
 
-    /// Adds a record of so many bytes: `write` is told where it lies, writes it, and says what its slot is.
+    /// Adds a record of `len` bytes: `write` is told where it lies, writes it, and says what its slot is.
     /// `Torn` when it does not fit.
     #[inline]
     pub fn add(

@@ -9,8 +9,7 @@ use terrace_access::conformance::{
     threads_agree, windows_tile,
 };
 use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, Sampled, Sweep, Touch, Value,
-    Window,
+    AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Retry, Sampled, Sweep, Touch, Value, Window,
 };
 use terrace_base::PageId;
 use terrace_pages::Class;
@@ -215,7 +214,7 @@ fn grains_may_be_united_while_two_buckets_are_divided_in_three() {
         table.method.grow(&table.store.enter()?, 64)
     })
     .unwrap();
-    // The second bucket begins with grain 60. Three of about the same size would begin with grains
+    // The second bucket begins with partition 60. Three of about the same size would begin with partitions
     // 8, 61 and 62, and two cannot hold everything.
     let grains = [(8, 18), (60, 2), (61, 17), (62, 9)];
     let mut keys = Vec::new();
@@ -235,7 +234,7 @@ fn grains_may_be_united_while_two_buckets_are_divided_in_three() {
     hook(Some(Box::new(move |point| {
         if point == Point::Dividing {
             *seen.borrow_mut() += 1;
-            // Grains 62 and 63, and 60 and 61.
+            // Partitions 62 and 63, and 60 and 61.
             for _ in 0..2 {
                 let door = inside.store.enter().unwrap();
                 assert!(inside.method.unite(&door, &[]).unwrap().is_some());
@@ -298,7 +297,7 @@ fn a_directory_of_several_levels_grows_and_shrinks() {
         put(&table, &key(i), &[1; 60]);
     }
     let buckets = settled(&table.store, || table.method.try_size()).unwrap().0;
-    // More than 512 * 512 grains, which 4 KiB pages hold in two levels below the root.
+    // More than 512 * 512 partitions, which 4 KiB pages hold in two levels below the root.
     let wanted = 300_000;
     loop {
         let grains = settled(&table.store, || {
@@ -414,7 +413,7 @@ fn records_that_come_in_the_order_of_hashes_need_no_overflow_pages() {
 #[test]
 fn one_record_makes_the_directory_grow_by_a_few_pages_only() {
     let table = tables(Class::Cold).create(4096, 4000).unwrap();
-    // All in one of so many grains that the directory would need many pages for them.
+    // All in one of so many partitions that the directory would need many pages for them.
     let keys = (0..).map(|i| KeyKind::Random.key(i, 0));
     let crowded = |key: &Vec<u8>| {
         let at = position(&table, key).unwrap();
@@ -434,7 +433,7 @@ fn one_record_makes_the_directory_grow_by_a_few_pages_only() {
                         .try_edit(&door, &key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()));
                 match edited {
                     Ok(_) => Ok(true),
-                    Err(Interrupt::Conflict) => Ok(false),
+                    Err(Retry::Conflict) => Ok(false),
                     Err(other) => Err(other),
                 }
             })
@@ -504,7 +503,7 @@ fn pages(table: &Table) -> Vec<PageId> {
 
 #[test]
 fn roots_that_contradict_themselves_are_damaged() {
-    // Height and level: too high for an index of 64 bits, and too low for its grains.
+    // Height and level: too high for an index of 64 bits, and too low for its partitions.
     for (height, level) in [(6, 44), (0, 20)] {
         let table = tables(Class::Cold).create(16384, 600).unwrap();
         put(&table, b"key", b"value");

@@ -1,17 +1,17 @@
 //! Bytes that are not what they should be: errors, never panics, never endless loops.
 
 use terrace_access::conformance::{Fixture, KeyKind, Random, Subject, settled};
-use terrace_access::{Edge, Flags, Interrupt, NoRoom, Plan, Touch, Value, Window};
+use terrace_access::{Edge, Flags, NoRoom, Plan, Retry, Touch, Value, Window};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, PageStore};
 
-use super::fixture::{Made, Method, crowded_tables, heaps, push, tables, trees};
+use super::fixture::{Made, Method, crowded_tables, factor, heaps, push, tables, trees};
 use crate::btree::verify_node;
 use crate::{BTree, HashTable, Heap, hash, heap};
 
 const PAGE: usize = 4096;
-/// Structures that are damaged. (3000 of each kind have been.)
-const SEEDS: u64 = 150;
+/// Structures that are damaged, for each time that a factor says. (3000 of each kind have been.)
+const SEEDS: u64 = 50;
 
 /// A tree of a few pages with keys of all kinds and some large values.
 fn tree() -> Subject<BTree> {
@@ -64,7 +64,7 @@ fn edit<M: Method>(
     .map(|_| ())
 }
 
-/// As long as it is worth while: nobody else is there, so what is tried again for ever is not told of
+/// As long as it is worth while: no other thread is there, so what is tried again for ever is not told of
 /// the damage.
 #[track_caller]
 fn bounded<T>(
@@ -74,7 +74,7 @@ fn bounded<T>(
     for _ in 0..1000 {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(Interrupt::HotFull) => return Err(Error::invalid("it does not fit")),
+            Err(Retry::HotFull) => return Err(Error::invalid("it does not fit")),
             Err(interrupt) => store.settle(interrupt)?,
         }
     }
@@ -189,7 +189,7 @@ fn put_run<M: Method>(subject: &Subject<M>, kind: KeyKind, first: u8, random: &m
 
 fn damaged_pages_are_errors<M: Method>(make: fn() -> Subject<M>) {
     let mut found = 0;
-    for seed in 0..SEEDS {
+    for seed in 0..SEEDS * factor() {
         let mut random = Random::new(seed);
         let subject = make();
         let (store, tree) = (&subject.store, &subject.method);
@@ -261,8 +261,9 @@ fn damaged_pages_are_errors<M: Method>(make: fn() -> Subject<M>) {
         let _ = tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(()));
     }
     assert!(
-        found > SEEDS as usize / 2,
-        "verification found damage in {found} of {SEEDS} only"
+        found as u64 > SEEDS * factor() / 2,
+        "verification found damage in {found} of {} only",
+        SEEDS * factor()
     );
 }
 

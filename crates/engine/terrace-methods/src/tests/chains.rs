@@ -1,7 +1,7 @@
 //! Chains of large values that lead where they must not, and readers that meet a writer.
 
 use terrace_access::conformance::{Fixture, settled};
-use terrace_access::{AccessMethod, Flags, Interrupt, LargeRef, NoRoom, Plan, Value};
+use terrace_access::{AccessMethod, Flags, LargeRef, NoRoom, Plan, Retry, Value};
 use terrace_base::{Error, PageId};
 use terrace_pages::{Class, PageStore};
 
@@ -92,8 +92,8 @@ fn a_reader_of_a_large_value_that_met_its_writer_is_not_told_of_damage() {
     let read = overflow::read(store, large, &mut value, &mut || Ok(false), &mut || {
         Ok(true)
     });
-    assert!(matches!(read, Err(Interrupt::Conflict)), "{read:?}");
-    // Pages that are no whole chain although nobody was there are damage.
+    assert!(matches!(read, Err(Retry::Conflict)), "{read:?}");
+    // Pages that are no whole chain although no other thread was there are damage.
     let longer = LargeRef {
         len: large.len + 1,
         ..large
@@ -101,5 +101,5 @@ fn a_reader_of_a_large_value_that_met_its_writer_is_not_told_of_damage() {
     let read = overflow::read(store, longer, &mut value, &mut || Ok(true), &mut || {
         Ok(true)
     });
-    assert!(matches!(read, Err(Interrupt::Fail(_))), "{read:?}");
+    assert!(matches!(read, Err(Retry::Fail(_))), "{read:?}");
 }

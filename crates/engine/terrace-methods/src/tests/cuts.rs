@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use terrace_access::conformance::{Fixture, Random, Subject, settled};
-use terrace_access::{AccessMethod, Cuts, Flags, NoRoom, Plan, Rooted, Value};
+use terrace_access::{AccessMethod, Flags, NoRoom, Plan, RangeDeletes, Rooted, Value};
 use terrace_pages::Class;
 
 use super::faults::Planted;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{Attempt, Door, Flags, LargeRef, Rooted, Sweep, Tier, Window};
+use terrace_access::conformance::{Effort, Fixture, Subject, settled};
+use terrace_access::{Attempt, Flags, LargeRef, Rooted, Sweep, Tier, Window, WriteGuard};
 use terrace_base::disk::Disk;
 use terrace_base::{PageId, Result};
-use terrace_pages::{Class, Cleaner, CutInfo, Pace, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Class, Cleaner, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 
 use crate::hash::Secret;
@@ -22,12 +22,25 @@ impl<M: Sweep + Tier> Method for M {}
 pub struct Made<M: Rooted> {
     tier: Class,
     order: M::Order,
-    create: fn(&Arc<PageStore>, &Door<'_>, Class, M::Order) -> Attempt<M>,
+    create: fn(&Arc<PageStore>, &WriteGuard<'_>, Class, M::Order) -> Attempt<M>,
     open: fn(Arc<PageStore>, PageId, Class) -> M,
 }
 
 /// Always the same, so that a run can be repeated.
 const SECRET: Secret = Secret([3, 4]);
+
+/// What the suite takes in every run of the tests.
+pub const QUICK: Effort = Effort {
+    operations: 1_200,
+    records: 1_500,
+    ..Effort::SHORT
+};
+
+/// How much longer than usual to test: the number in `TERRACE_TEST_FACTOR`.
+pub fn factor() -> u64 {
+    let factor = std::env::var("TERRACE_TEST_FACTOR").ok();
+    factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
 
 /// Makes trees of this tier.
 pub fn trees(tier: Class) -> Made<BTree> {
@@ -72,8 +85,8 @@ pub fn options(page_bytes: usize, pages: usize) -> StoreOptions {
     options
 }
 
-pub fn info() -> CutInfo {
-    CutInfo {
+pub fn info() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,

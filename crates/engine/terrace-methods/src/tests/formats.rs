@@ -191,7 +191,7 @@ fn keeps_the_cut<M: Method>(made: &Made<M>, seed: u64) -> Result<(), String> {
                     &mut now.borrow_mut(),
                 );
             }
-            // Nothing presses, and nobody waits.
+            // Nothing presses, and no caller waits.
             0.5
         };
         store.checkpoint(Pace::Gentle(&known), &mut info).unwrap();

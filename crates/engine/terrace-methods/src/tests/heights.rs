@@ -11,7 +11,7 @@ const RECORDS: u32 = 1500;
 /// Levels of a tree with a leaf for each record and two children for each node.
 const MOST: usize = 12;
 
-/// A key of so many bytes, of which only the first and the last four are not those of all.
+/// A key of `len` bytes, of which only the first and the last four are not those of all.
 fn key(group: u32, len: usize, number: u32) -> Vec<u8> {
     let mut key = vec![b'p'; len - 4];
     key[0] = group as u8;
@@ -19,7 +19,7 @@ fn key(group: u32, len: usize, number: u32) -> Vec<u8> {
     key
 }
 
-/// The levels of the tree into which records with these keys and values of so many bytes were put, one
+/// The levels of the tree into which records with these keys and values of `value` bytes were put, one
 /// after the other.
 fn height_after(keys: impl Iterator<Item = Vec<u8>>, value: usize) -> usize {
     let subject = trees(Class::Cold).create(4096, 8000).unwrap();

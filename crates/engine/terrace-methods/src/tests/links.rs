@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use terrace_access::conformance::{Fixture, KeyKind, Subject, settled};
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, Neighbours, NoRoom, Ordered, Plan, RecordPage, Room,
-    Sweep, Touch, Value, Window,
+    AccessMethod, Attempt, Edge, Flags, Neighbours, NoRoom, Ordered, Plan, RecordPage, Room, Sweep,
+    Touch, Value, Window, WriteGuard,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, View};
@@ -21,7 +21,7 @@ const PAGE: usize = 4096;
 /// A page number that no test comes to.
 const NOBODY: PageId = PageId(3_000_000);
 
-/// Times that a call is tried; only damage can make it take so many.
+/// Times that a call is tried; only damage can make it take as many.
 const TRIES: usize = 1000;
 /// What is waited for a call that holds what it waits for.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -43,10 +43,10 @@ fn bytes<M>(subject: &Subject<M>, page: PageId) -> Vec<u8> {
     bytes
 }
 
-/// Does `call` as those do who need it, over and over while there is more to do or it was interrupted.
+/// Does `call` as those do who need it, over and over while there is more to do or it has to be tried again.
 fn tried<M>(
     subject: &Subject<M>,
-    mut call: impl FnMut(&M, &Door<'_>) -> Attempt<bool>,
+    mut call: impl FnMut(&M, &WriteGuard<'_>) -> Attempt<bool>,
 ) -> Result<()> {
     for _ in 0..TRIES {
         let door = subject.store.enter()?;
@@ -66,7 +66,7 @@ fn tried<M>(
 fn told<M: Method>(
     what: &str,
     subject: Subject<M>,
-    call: impl FnMut(&M, &Door<'_>) -> Attempt<bool> + Send + 'static,
+    call: impl FnMut(&M, &WriteGuard<'_>) -> Attempt<bool> + Send + 'static,
 ) {
     let (tell, hear) = mpsc::channel();
     thread::spawn(move || {
@@ -79,7 +79,7 @@ fn told<M: Method>(
     }
 }
 
-fn put<M: Method>(method: &M, door: &Door<'_>, key: &[u8], value: &[u8]) -> Attempt<bool> {
+fn put<M: Method>(method: &M, door: &WriteGuard<'_>, key: &[u8], value: &[u8]) -> Attempt<bool> {
     let plan = Plan::Put(Value::Inline(value), Flags::NONE);
     let done = method.try_edit(door, key, &mut |_| Ok(plan), &mut NoRoom, &mut || Ok(()));
     done.map(|_| false)
@@ -304,7 +304,7 @@ fn a_child_that_is_an_ancestor_is_not_waited_for() {
     let first = children(&tree, inner)[0].1;
     link(&tree, inner, first, root);
     told("a latch", tree, |tree, door| {
-        let pair = tree.latch(door, Edge::From(b""), 0, true, true);
+        let pair = tree.descent().latch(door, Edge::From(b""), 0, true, true);
         pair.map(|_| false)
     });
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Edge, Flags, Interrupt, LargeRef, NoRoom, Ordered, Plan, Touch, Value, Waits,
-    Window,
+    AccessMethod, Edge, Flags, LargeRef, Merging, NoRoom, Ordered, Plan, Retry, Touch, Value,
+    Waits, Window,
 };
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
@@ -15,7 +15,7 @@ use terrace_pages::{Pace, PageStore, Space};
 use terrace_sim::SimDisk;
 
 use super::faults::Planted;
-use super::fixture::{info, options};
+use super::fixture::{factor, info, options};
 use crate::fault::{Fault, Point, hook, plant};
 use crate::{Lsm, overflow};
 
@@ -23,7 +23,7 @@ const PAGE: usize = 4096;
 /// Enough for a second level.
 const KEYS: u64 = 8000;
 
-/// What a key has: bytes, or a large value of so many.
+/// What a key has: bytes, or a large value of that length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Have {
     Bytes(Vec<u8>),
@@ -161,7 +161,7 @@ impl Tested {
                             return Ok(Some(Have::Large(bytes.len())));
                         }
                         Ok(_) => return Err(failed("a large value of another key".into())),
-                        Err(Interrupt::Conflict) => {}
+                        Err(Retry::Conflict) => {}
                         Err(interrupt) => self.store.settle(interrupt)?,
                     },
                 },
@@ -171,7 +171,7 @@ impl Tested {
         Err(failed("a reader starts over for ever".into()))
     }
 
-    fn read(&self, large: LargeRef) -> std::result::Result<Vec<u8>, Interrupt> {
+    fn read(&self, large: LargeRef) -> std::result::Result<Vec<u8>, Retry> {
         let mut out = Vec::new();
         overflow::read(&self.store, large, &mut out, &mut || Ok(true), &mut || {
             Ok(false)
@@ -242,10 +242,7 @@ impl Tested {
         Ok(())
     }
 
-    pub fn settled<T>(
-        &self,
-        mut f: impl FnMut() -> std::result::Result<T, Interrupt>,
-    ) -> Result<T> {
+    pub fn settled<T>(&self, mut f: impl FnMut() -> std::result::Result<T, Retry>) -> Result<T> {
         loop {
             match f() {
                 Ok(done) => return Ok(done),
@@ -361,8 +358,8 @@ fn run(seed: u64, changes: u64, between: u64, is_compressed: bool) -> Result<()>
 
 #[test]
 fn lsm_trees_agree_with_a_map_at_every_instant() {
-    for seed in 1..4 {
-        if let Err(e) = run(seed, 20_000, 64, false) {
+    for seed in 1..2 + factor() {
+        if let Err(e) = run(seed, 10_000, 64, false) {
             panic!("seed {seed}: {e}");
         }
     }
@@ -371,8 +368,8 @@ fn lsm_trees_agree_with_a_map_at_every_instant() {
 /// The same, with pages that have several leaves, and pages that have one, side by side.
 #[test]
 fn compressed_lsm_trees_agree_with_a_map_at_every_instant() {
-    for seed in 1..4 {
-        if let Err(e) = run(seed, 20_000, 64, true) {
+    for seed in 1..2 + factor() {
+        if let Err(e) = run(seed, 10_000, 64, true) {
             panic!("seed {seed}: {e}");
         }
     }
@@ -666,7 +663,7 @@ fn any_bytes(is_compressed: bool) {
             let latched = tested.store.shared(page)?;
             let mut bytes = Vec::new();
             let copied = latched.view().append_to(0, PAGE, &mut bytes);
-            copied.map_err(|_| Interrupt::Conflict)?;
+            copied.map_err(|_| Retry::Conflict)?;
             Ok(bytes)
         });
         copied.unwrap()

@@ -1,7 +1,7 @@
 //! Ranges cut out of LSM-trees: what is in them is gone from the top and all levels at once, with few pages written; what
 //! is not stays; and what was taken out is an LSM-tree of which nothing is lost.
 
-use terrace_access::{AccessMethod, Cuts, Rooted};
+use terrace_access::{AccessMethod, Merging, RangeDeletes, Rooted};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, Pace, Space};
@@ -197,7 +197,7 @@ fn half_of_a_large_one_costs_a_few_pages() {
     assert!(written <= most, "{written} pages, {most} at most");
     let of_part = <Lsm as Rooted>::open(store, part, Class::Cold).into_part();
     tested.verify_with(Some(&of_part)).unwrap();
-    // What is said of the levels is about right until somebody counts.
+    // What is said of the levels is about right until a count is made.
     let left = lsm.figures().unwrap().levels;
     let records = |levels: &[terrace_access::LevelFigures]| -> u64 {
         levels.iter().map(|level| level.records).sum()

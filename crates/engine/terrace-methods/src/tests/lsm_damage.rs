@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use terrace_access::{AccessMethod, Flags, Interrupt, NoRoom, Plan, Touch, Value, Waits};
+use terrace_access::{AccessMethod, Flags, Merging, NoRoom, Plan, Retry, Touch, Value, Waits};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Pace, PageStore, Space, StoreOptions};
@@ -31,7 +31,7 @@ fn key(n: u64) -> [u8; 4] {
 
 fn settled<T>(
     store: &PageStore,
-    mut f: impl FnMut() -> std::result::Result<T, Interrupt>,
+    mut f: impl FnMut() -> std::result::Result<T, Retry>,
 ) -> Result<T> {
     loop {
         match f() {
@@ -80,7 +80,7 @@ fn middle_of(store: &PageStore, page: PageId) -> Vec<u8> {
         let latched = store.shared(page)?;
         let mut bytes = Vec::new();
         let copied = latched.view().append_to(100, 300, &mut bytes);
-        copied.map_err(|_| Interrupt::Conflict)?;
+        copied.map_err(|_| Retry::Conflict)?;
         Ok(bytes)
     });
     copied.unwrap()
@@ -254,7 +254,7 @@ fn what_was_deleted_before_an_opening_leaves_nothing() {
     );
 }
 
-/// Where somebody holds the leaf beside one that a step has emptied, the two are not joined. Later steps find
+/// Where another thread holds the leaf beside one that a step has emptied, the two are not joined. Later steps find
 /// nothing to carry there: they join them, and come to an end.
 #[test]
 fn leaves_that_a_step_left_empty_are_joined_by_later_ones() {
@@ -328,8 +328,7 @@ fn thrown_out_and_written() -> (usize, u64) {
     let reads = store.stats().page_reads - before.page_reads;
     assert!(reads > 1000, "{reads}");
     let looks = (0..TOP_KEYS).map(|n| lsm.try_get(&key(n), Touch::No, &mut value));
-    let is_miss =
-        |look: &std::result::Result<_, Interrupt>| matches!(look, Err(Interrupt::Miss(_)));
+    let is_miss = |look: &std::result::Result<_, Retry>| matches!(look, Err(Retry::Miss(_)));
     let thrown_out = looks.filter(is_miss).count();
     for n in 0..TOP_KEYS {
         change(&store, &lsm, &key(n), Some(&[3; 100])).unwrap();
@@ -379,7 +378,7 @@ fn owned(store: &PageStore, lsms: &[&Lsm]) -> Result<()> {
     }
 }
 
-/// Cuts while steps are under way, each of which is opened after a power cut.
+/// Checkpoints while steps are under way, each of which is opened after a power cut.
 fn cuts_in_steps() -> Result<()> {
     let (disk, store, lsm) = start();
     let trouble: Rc<RefCell<Option<Error>>> = Rc::default();
@@ -487,7 +486,7 @@ fn waits_while_others_read() -> u64 {
     lsm.waits_inside() - before
 }
 
-/// What a step is about to change stays in memory, so that nobody waits for a disk inside the gate.
+/// What a step is about to change stays in memory, so that no thread waits for a disk inside the gate.
 #[test]
 fn no_step_waits_inside_the_gate_for_a_page_of_an_index() {
     let _alone = PLANTING.lock();

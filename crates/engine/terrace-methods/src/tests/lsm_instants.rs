@@ -5,14 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use terrace_access::conformance::{Fixture, Subject, settled};
-use terrace_access::{AccessMethod, Edge, Flags, NoRoom, Ordered, Plan, Value, Waits, Window};
+use terrace_access::{
+    AccessMethod, Edge, Flags, Merging, NoRoom, Ordered, Plan, Value, Waits, Window,
+};
 use terrace_pages::{Class, Pace, Space};
 
 use super::faults::Planted;
 use super::fixture::{info, trees};
 use super::lsm::{Have, Tested};
 use crate::BTree;
-use crate::btree::Floor;
+use crate::btree::Predecessor;
 use crate::fault::{Fault, Point, hook, plant};
 
 const KEYS: u32 = 600;
@@ -132,11 +134,11 @@ fn found_beside_a_change() -> Vec<u8> {
         at = window.high.clone().unwrap();
     }
     {
-        // Whose neighbours somebody holds is not joined with them.
+        // A leaf whose neighbours are held is not joined with them.
         let edges = [leaves[0].0, leaves[2].0].map(u32::to_be_bytes);
         let held = edges
             .each_ref()
-            .map(|key| tree.method.leaf_shared(Edge::From(key)));
+            .map(|key| tree.method.descent().leaf_shared(Edge::From(key)));
         (leaves[1].0..=leaves[1].1).for_each(|n| change(&tree, n, None));
         drop(held);
     }
@@ -144,7 +146,7 @@ fn found_beside_a_change() -> Vec<u8> {
         let edges = [leaves[1].0].map(u32::to_be_bytes);
         let held = edges
             .each_ref()
-            .map(|key| tree.method.leaf_shared(Edge::From(key)));
+            .map(|key| tree.method.descent().leaf_shared(Edge::From(key)));
         change(&tree, leaves[2].0, None);
         drop(held);
     }
@@ -158,7 +160,7 @@ fn found_beside_a_change() -> Vec<u8> {
             }
         })));
     }
-    let mut floor = Floor::default();
+    let mut floor = Predecessor::default();
     let key = leaves[2].0.to_be_bytes();
     let there = settled(&tree.store, || {
         tree.method.floor(Edge::From(&key), &mut floor)
@@ -176,7 +178,7 @@ fn an_answer_counts_only_if_no_leaf_that_was_passed_has_changed() {
     assert_eq!(found_beside_a_change(), [3; 10]);
 }
 
-/// The most memory that is said to be taken for steps while somebody gives it back as soon as it is.
+/// The most memory that is said to be taken for steps while another thread gives it back as soon as it is.
 fn most_taken() -> u64 {
     let tested = Rc::new(Tested::new().unwrap());
     let before = tested.store.dynamic_bytes();
@@ -208,8 +210,8 @@ fn memory_that_is_given_back_was_taken_before() {
     assert!(most_taken() > 1 << 40);
 }
 
-/// Pages that a step makes dirty, all of which were clean before, beyond what it was promised. Nobody joins leaves that
-/// it has emptied.
+/// Pages that a step makes dirty, all of which were clean before, beyond what it was promised. No step joins leaves
+/// that it has emptied.
 fn unpromised(fault: Fault) -> u64 {
     let _planted = Planted;
     plant(Some(fault));

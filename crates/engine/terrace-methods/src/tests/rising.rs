@@ -23,7 +23,7 @@ fn put(table: &Table, key: &[u8]) {
     .unwrap();
 }
 
-/// So many keys from a number on, in the order of their hashes.
+/// `count` keys from the number `from` on, in the order of their hashes.
 fn keys(table: &Table, from: usize, count: usize) -> Vec<Vec<u8>> {
     let keys = from..from + count;
     let mut keys: Vec<_> = keys.map(|i| KeyKind::Random.key(i, 0)).collect();
@@ -58,7 +58,7 @@ fn records_that_come_in_order_leave_full_buckets_behind_in_every_pass() {
     }
 }
 
-/// Nearly all grains belong to the bucket that is split, and none of them must change hands: a split
+/// Nearly all partitions belong to the bucket that is split, and none of them must change hands: a split
 /// that gave them away one by one cost as much as the table is large.
 #[test]
 fn a_split_of_the_last_bucket_changes_a_few_pages_of_the_directory_only() {
@@ -178,7 +178,7 @@ fn leaves_of_trees_and_indexes_that_are_closed_up_are_full_after_every_pass() {
     assert!(heap > loose * 1.05, "{heap} closed up, {loose} else");
 }
 
-/// Records come to where none came so far: that bucket has nearly all grains, and half of them change hands.
+/// Records come to where none came so far: that bucket has nearly all partitions, and half of them change hands.
 #[test]
 fn a_bucket_of_nearly_all_grains_is_divided_behind_several_doors() {
     let table = tables(Class::Cold).create(4096, 16_000).unwrap();

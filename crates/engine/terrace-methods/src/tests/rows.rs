@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use terrace_access::conformance::{Fixture, KeyKind, Random, Subject, settled};
 use terrace_access::{
-    AccessMethod, Attempt, Edge, Flags, Interrupt, NoRoom, Ordered, Plan, RecordPage, Room, Sweep,
+    AccessMethod, Attempt, Edge, Flags, NoRoom, Ordered, Plan, RecordPage, Retry, Room, Sweep,
     Touch, Value, Window,
 };
 use terrace_base::{Error, PageId, Result};
@@ -123,7 +123,7 @@ fn long_and_short_rows_fill_pages_together() {
     }
 }
 
-/// Nobody makes a page while another is not full.
+/// No thread makes a page while another is not full.
 #[test]
 fn threads_that_load_fill_pages_together() {
     let page = 4096;
@@ -542,7 +542,7 @@ fn a_heap_that_is_being_cleared_is_sound_after_every_step() {
         row_pages(&heap) > 682,
         "one page of the directory is enough"
     );
-    // An attempt that is interrupted has done a part of its step.
+    // An attempt that ends with a retry has done a part of its step.
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -666,7 +666,7 @@ fn what_was_remembered_of_free_space_may_be_out_of_date() {
         loop {
             match attempt(heap, &key(i)) {
                 Ok(()) => i += 1,
-                Err(Interrupt::HotFull) => return i,
+                Err(Retry::HotFull) => return i,
                 Err(interrupt) => store.settle(interrupt).unwrap(),
             }
         }
@@ -682,7 +682,7 @@ fn what_was_remembered_of_free_space_may_be_out_of_date() {
     for i in first..first + 100 {
         match attempt(heap, &key(i)) {
             Ok(()) => {}
-            Err(Interrupt::NoFrame) => store.settle(Interrupt::NoFrame).unwrap(),
+            Err(Retry::NoFrame) => store.settle(Retry::NoFrame).unwrap(),
             Err(other) => panic!("row {i}: {other:?}"),
         }
     }

@@ -9,7 +9,7 @@ use super::fixture::trees;
 
 const PAGE: usize = 4096;
 
-/// Puts so many records, in random order, into a hot tree in a store with so many frames; how many
+/// Puts `records` records, in random order, into a hot tree in a store with `frames` frames; how many
 /// pages it has then, and whether hot pages run out.
 fn pages_of(records: usize, frames: usize) -> (u64, bool) {
     let made = trees(Class::Hot).create(PAGE, frames).unwrap();

@@ -3,12 +3,12 @@
 use terrace_access::conformance::{Effort, run};
 use terrace_pages::Class;
 
-use super::fixture::{Made, Method, heaps, tables, trees};
+use super::fixture::{Made, Method, QUICK, heaps, tables, trees};
 
 fn passes<M: Method>(fixture: &Made<M>, page_bytes: &'static [usize]) {
     let effort = Effort {
         page_sizes: page_bytes,
-        ..Effort::SHORT
+        ..QUICK
     };
     if let Err(failure) = run(fixture, effort) {
         panic!("{}", failure.0);

@@ -1,6 +1,4 @@
-//! A consistent cut made durable, how fast, and images that stay readable.
+//! A consistent cut made durable, and how fast.
 
 pub(crate) mod checkpoint;
-pub(crate) mod image;
 pub(crate) mod pause;
-pub(crate) mod pin;

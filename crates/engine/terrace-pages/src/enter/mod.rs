@@ -1,5 +1,5 @@
-//! Who may change pages: the door of the gate, what may interrupt a change, and what ends it.
+//! Who may change pages: the write guard, what may make a change start over, and what ends it.
 
-pub(crate) mod door;
-pub(crate) mod halt;
-pub(crate) mod interrupt;
+pub(crate) mod panics;
+pub(crate) mod retry;
+pub(crate) mod write_guard;

@@ -3,29 +3,25 @@
 use terrace_base::PageId;
 use terrace_base::sync::atomic::Ordering;
 
-use crate::enter::door::Door;
-use crate::enter::interrupt::{Attempt, Interrupt};
+use crate::enter::retry::{Attempt, Retry};
+use crate::enter::write_guard::WriteGuard;
+use crate::frames::Frames;
+use crate::frames::frame::CUT_PENDING;
 use crate::frames::guard::{Exclusive, Optimistic, Shared, Ticket};
-use crate::store::PageStore;
-use crate::table::Word;
+use crate::frames::table::Word;
+use crate::map::Place;
 
-impl PageStore {
-    /// The page for optimistic reading, if it is in memory. O(1).
+impl Frames {
     #[inline]
     pub fn optimistic(&self, pid: PageId) -> Attempt<Optimistic<'_>> {
         self.optimistic_with(pid, |frame| self.pool.prefetch(frame))
     }
 
-    /// The same where nothing but what is at `at` is about to be read, beside the header: the lines
-    /// behind that would only push out others.
     #[inline]
     pub fn optimistic_at(&self, pid: PageId, at: usize) -> Attempt<Optimistic<'_>> {
         self.optimistic_with(pid, |frame| self.pool.prefetch_line(frame, at))
     }
 
-    /// Asks the processor for what whoever latches this page looks at first, and for the line of it that has
-    /// the byte at `at`: for pages whose turn comes soon, so that they are not waited for one after the
-    /// other. Nothing happens where the page is not in memory. O(1).
     #[inline]
     pub fn prefetch_at(&self, pid: PageId, at: usize) {
         if let Word::Resident(frame) = self.table.load(pid) {
@@ -35,8 +31,6 @@ impl PageStore {
         }
     }
 
-    /// The page for optimistic reading, if it is in this frame, which may be any number: then it is found
-    /// without the page table. O(1).
     #[inline]
     pub fn optimistic_in(&self, frame: u32, pid: PageId) -> Option<Optimistic<'_>> {
         if frame as usize >= self.pool.len() {
@@ -56,7 +50,7 @@ impl PageStore {
         }
         header.touch();
         Some(Optimistic {
-            store: self,
+            frames: self,
             frame,
             pid,
             version,
@@ -69,14 +63,13 @@ impl PageStore {
             Word::Resident(frame) => {
                 prefetch(frame);
                 let there = self.optimistic_there(frame, pid);
-                there.ok_or(Interrupt::Conflict)
+                there.ok_or(Retry::Conflict)
             }
-            Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
-            _ => Err(Interrupt::Miss(pid)),
+            Word::Out(place) if place.is_free() => Err(Retry::Conflict),
+            _ => Err(Retry::Miss(pid)),
         }
     }
 
-    /// The page under its shared latch, if it is in memory; waits for an exclusive holder.
     pub fn shared(&self, pid: PageId) -> Attempt<Shared<'_>> {
         self.shared_in(self.resident(pid)?, pid)
     }
@@ -87,10 +80,10 @@ impl PageStore {
         // Who has latches and waits for the latch of another page than it meant may wait for itself.
         let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
         if !header.latch.shared_while(stays) {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let guard = Shared {
-            store: self,
+            frames: self,
             frame,
             pid,
         };
@@ -98,15 +91,14 @@ impl PageStore {
             self.pool.frame(frame).touch();
             Ok(guard)
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 
-    /// The page under its exclusive latch, if it is in memory; waits for the holders.
     pub fn exclusive<'d, 'a: 'd>(
         &'a self,
         pid: PageId,
-        door: &'d Door<'a>,
+        door: &'d WriteGuard<'a>,
     ) -> Attempt<Exclusive<'d>> {
         self.exclusive_in(self.resident(pid)?, pid, door)
     }
@@ -116,60 +108,55 @@ impl PageStore {
         &'a self,
         frame: u32,
         pid: PageId,
-        door: &'d Door<'a>,
+        door: &'d WriteGuard<'a>,
     ) -> Attempt<Exclusive<'d>> {
         let header = self.pool.frame(frame);
         let stays = || header.page.load(Ordering::Acquire) == pid.0 && !self.is_halted();
         if !header.latch.exclusive_while(stays) {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let guard = Exclusive::held(self, frame, pid, door);
         if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
             self.pool.frame(frame).touch();
             Ok(guard)
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 
-    /// Like [`PageStore::exclusive`], but `Conflict` instead of waiting.
     pub fn try_exclusive<'d, 'a: 'd>(
         &'a self,
         pid: PageId,
-        door: &'d Door<'a>,
+        door: &'d WriteGuard<'a>,
     ) -> Attempt<Exclusive<'d>> {
         let frame = self.resident(pid)?;
         if !self.pool.frame(frame).latch.try_exclusive() {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let guard = Exclusive::held(self, frame, pid, door);
         if self.pool.frame(frame).page.load(Ordering::Acquire) == pid.0 {
             Ok(guard)
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 
     pub(crate) fn resident(&self, pid: PageId) -> Attempt<u32> {
         match self.table.load(pid) {
             Word::Resident(frame) => Ok(frame),
-            Word::Out(place) if place.is_free() => Err(Interrupt::Conflict),
-            _ => Err(Interrupt::Miss(pid)),
+            Word::Out(place) if place.is_free() => Err(Retry::Conflict),
+            _ => Err(Retry::Miss(pid)),
         }
     }
 
-    /// Whether there is a page of this number. A hint: it may be freed at any time.
     pub fn exists(&self, pid: PageId) -> bool {
         !matches!(self.table.load(pid), Word::Out(place) if place.is_free())
     }
 
-    /// Whether the page is in memory now. A hint: it may leave at any time.
     pub fn is_resident(&self, pid: PageId) -> bool {
         matches!(self.table.load(pid), Word::Resident(_))
     }
 
-    /// Reads the four bytes at `at` of the page that `ticket` was taken of; `None` if the frame
-    /// holds another page by now or somebody is changing it.
     pub fn ticket_u32(&self, ticket: Ticket, at: usize) -> Option<u32> {
         let header = self.pool.frame(ticket.frame);
         let version = header.latch.optimistic()?;
@@ -178,5 +165,34 @@ impl PageStore {
         }
         let value = self.pool.view(ticket.frame).u32(at).ok()?;
         header.latch.validate(version).then_some(value)
+    }
+
+    /// Copies a page, if it is in memory as it lies in this slot: the checksum alone is another one. No use is
+    /// counted, and it waits for no thread.
+    pub(crate) fn copy_clean(&self, pid: PageId, slot: u64, into: &mut [u8]) -> bool {
+        let Word::Resident(frame) = self.table.load(pid) else {
+            return false;
+        };
+        let header = self.pool.frame(frame);
+        if !header.latch.try_shared() {
+            return false;
+        }
+        let place = Place::from_bits(header.place.load(Ordering::Acquire));
+        // No thread changes the page under the latch, and a page that was written and not changed since is not dirty.
+        let is_it = header.page.load(Ordering::Acquire) == pid.0
+            && header.dirty.load(Ordering::Acquire) == 0
+            && !header.has(CUT_PENDING)
+            && place.slot() == Some(slot);
+        let copied = is_it && self.pool.view(frame).copy_to(0, into).is_ok();
+        header.latch.release_shared();
+        copied
+    }
+
+    pub fn page_numbers(&self) -> u64 {
+        self.table.count()
+    }
+
+    pub fn left_lately(&self, pid: PageId) -> bool {
+        self.ghosts.has(pid)
     }
 }

@@ -14,6 +14,7 @@ use crate::frames::latch::Latch;
 use crate::frames::prefetch::{prefetch, prefetch_at};
 use crate::frames::region::Region;
 use crate::frames::view::View;
+use crate::parts::cause::Came;
 
 /// Which part of memory a page may stay in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,23 +22,33 @@ use crate::frames::view::View;
 pub enum Class {
     /// Passes through: replaced by clock.
     Cold = 0,
-    /// Part of a hot tier: never evicted page by page, counted against the hot cap.
+    /// Part of a hot tier that has a place in the file: never evicted page by page, counted against the hot cap.
     Hot = 1,
     /// Inner structure of a cold tier: replaced last, since every access goes through it.
     Inner = 2,
     /// What gathers changes, and soon has others: neither evicted nor cleaned ahead of a checkpoint, as long as
     /// there are few such pages.
     Top = 3,
+    /// Part of a hot tier, as [`Class::Hot`], that lies in memory alone: it has no place in the file, is never written,
+    /// and what it holds is protected by others. No page on disk has this class.
+    Memory = 5,
 }
 
 impl Class {
     pub(crate) fn from_bits(bits: u8) -> Class {
-        match bits & 3 {
+        match bits & 7 {
             1 => Class::Hot,
             2 => Class::Inner,
             3 => Class::Top,
+            5 => Class::Memory,
             _ => Class::Cold,
         }
+    }
+
+    /// Whether it is that of a page of a hot tier.
+    #[inline]
+    pub fn is_hot(self) -> bool {
+        matches!(self, Class::Hot | Class::Memory)
     }
 }
 
@@ -53,8 +64,16 @@ pub const CUT_PENDING: u8 = 1;
 /// the frame is not given to another page before it is cleared.
 pub const WRITING: u8 = 2;
 
+/// How the page came, for its figures.
+const CAME: u8 = 0b11_0000;
+const CAME_AT: u32 = CAME.trailing_zeros();
+
 /// Highest use count of a frame in the clock.
 const MAX_USE: u8 = 3;
+/// Bits of `used` that are that count. Those above count how often the page was asked for since it came, up to the
+/// most that they hold.
+const USES: u8 = 0b11;
+const ONE_HIT: u8 = USES + 1;
 /// Lines that [`Pool::prefetch`] asks for: the header and what finds a key in a page of a hundred
 /// records.
 const PREFETCHED_LINES: usize = 9;
@@ -112,16 +131,48 @@ impl Frame {
         self.flags.fetch_and(!flag, Ordering::AcqRel);
     }
 
-    /// Notes a use; writes only when the count is not at its limit for the class, so that the
+    /// Notes a use; writes only when the counts are not at their limits for the class, so that the
     /// header of a much-used page stays shared between the processors' caches.
     #[inline]
     pub fn touch(&self) {
         // Of the others only tops have the bit of this one, and tops stay as long.
         let inner = self.class.load(Ordering::Relaxed) & Class::Inner as u8 != 0;
-        let limit = if inner { MAX_USE } else { 1 };
-        if self.used.load(Ordering::Relaxed) < limit {
-            self.used.store(limit, Ordering::Relaxed);
+        let full = if inner { !USES | MAX_USE } else { !USES | 1 };
+        let used = self.used.load(Ordering::Relaxed);
+        if used < full {
+            let hits = (used & !USES).saturating_add(ONE_HIT) & !USES;
+            let uses = (used & USES).max(full & USES);
+            self.used.store(hits | uses, Ordering::Relaxed);
         }
+    }
+
+    /// The use count in the clock.
+    pub fn uses(&self) -> u8 {
+        self.used.load(Ordering::Relaxed) & USES
+    }
+
+    /// The clock has passed by a page that was used.
+    pub fn count_down(&self) {
+        let used = self.used.load(Ordering::Relaxed);
+        if used & USES > 0 {
+            self.used.store(used - 1, Ordering::Relaxed);
+        }
+    }
+
+    /// A page has come to be here, with this use count.
+    pub fn begin(&self, uses: u8, came: Came) {
+        self.used.store(uses, Ordering::Relaxed);
+        self.flags.store((came as u8) << CAME_AT, Ordering::Release);
+    }
+
+    /// How often it was asked for since it came, up to 63 times.
+    pub fn hits(&self) -> u8 {
+        self.used.load(Ordering::Relaxed) / ONE_HIT
+    }
+
+    /// How it came.
+    pub fn came(&self) -> Came {
+        Came::from_bits((self.flags.load(Ordering::Relaxed) & CAME) >> CAME_AT)
     }
 }
 
@@ -224,7 +275,7 @@ impl Pool {
         prefetch(self.frame(index));
     }
 
-    /// The page of a frame, to be read while nobody can change it.
+    /// The page of a frame, to be read while no thread can change it.
     ///
     /// # Safety
     /// The caller holds the frame's latch shared or exclusively for the life of the slice.
@@ -247,20 +298,24 @@ impl Pool {
         }
     }
 
-    /// The two bytes at `at` as an atomic, for hint bits set under a shared latch.
-    pub fn hint(&self, index: u32, at: usize) -> Option<&std::sync::atomic::AtomicU16> {
+    /// Replaces the two bytes at `at` by what `f` makes of them: hint bits, set under a shared latch. Whether it was
+    /// done.
+    pub fn hint(&self, index: u32, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
         if at >= self.page_bytes || !at.is_multiple_of(2) {
-            return None;
+            return false;
         }
         // SAFETY: inside the page and aligned, as just checked; the mapping lives as long as
         // `self`; hint bytes are changed by others only through this or under the exclusive latch.
-        Some(unsafe {
+        let word = unsafe {
             &*self
                 .region
                 .piece(index as usize)
                 .add(at)
                 .cast::<std::sync::atomic::AtomicU16>()
-        })
+        };
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        word.fetch_update(relaxed, relaxed, |w| f(u16::from_le(w)).map(u16::to_le))
+            .is_ok()
     }
 
     pub fn give_back(&self, index: u32) {

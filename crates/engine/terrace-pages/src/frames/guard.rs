@@ -1,7 +1,7 @@
 //! Holding a page: optimistically, shared, exclusively.
 //!
 //! A guard releases its latch when dropped. Only an [`Exclusive`] can change a page, and it can be
-//! had only by whoever is inside the gate (has a [`Door`]), so that no change falls into a cut.
+//! had only by whoever is inside the gate (has a [`WriteGuard`]), so that no change falls into a cut.
 
 use std::marker::PhantomData;
 
@@ -9,28 +9,28 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::sync::panicking;
 use terrace_base::{Error, PageId};
 
-use crate::disk::data_file::{DATA_FILE, DATA_START};
-use crate::enter::door::Door;
-use crate::enter::interrupt::{Attempt, Interrupt};
+use crate::enter::retry::{Attempt, Retry};
+use crate::enter::write_guard::WriteGuard;
+use crate::frames::Frames;
 use crate::frames::frame::{CUT_PENDING, Class, Frame, MOVING, NO_PAGE};
 use crate::frames::latch::Version;
+use crate::frames::table::Word;
 use crate::frames::view::View;
 use crate::map::Place;
-use crate::store::PageStore;
-use crate::table::Word;
+use crate::parts::data_file::{DATA_FILE, DATA_START};
 
 /// A page that is being read without any latch. What is read must be validated before it is
 /// believed.
 pub struct Optimistic<'a> {
-    pub(crate) store: &'a PageStore,
-    pub(crate) frame: u32,
-    pub(crate) pid: PageId,
-    pub(crate) version: Version,
+    pub(super) frames: &'a Frames,
+    pub(super) frame: u32,
+    pub(super) pid: PageId,
+    pub(super) version: Version,
 }
 
 impl<'a> Optimistic<'a> {
     fn header(&self) -> &'a Frame {
-        self.store.pool.frame(self.frame)
+        self.frames.pool.frame(self.frame)
     }
 
     /// The page's number.
@@ -38,7 +38,7 @@ impl<'a> Optimistic<'a> {
         self.pid
     }
 
-    /// The frame that the page is in, for [`PageStore::optimistic_in`].
+    /// The frame that the page is in, for [`crate::PageStore::optimistic_in`].
     pub fn frame(&self) -> u32 {
         self.frame
     }
@@ -46,7 +46,7 @@ impl<'a> Optimistic<'a> {
     /// The bytes, which may be garbage until [`Optimistic::validate`] agrees.
     #[inline]
     pub fn view(&self) -> View<'a> {
-        self.store.pool.view(self.frame)
+        self.frames.pool.view(self.frame)
     }
 
     /// Whether everything read through [`Optimistic::view`] so far is sound.
@@ -61,49 +61,49 @@ impl<'a> Optimistic<'a> {
         if self.is_valid() {
             Ok(())
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 
     /// What to answer when the bytes made no sense: `Conflict` if the page changed meanwhile, or
     /// else the page is really damaged.
     #[cold]
-    pub fn torn(&self, what: &str) -> Interrupt {
+    pub fn torn(&self, what: &str) -> Retry {
         if self.is_valid() {
-            Interrupt::Fail(self.store.damaged(self.pid, what))
+            Retry::Fail(self.frames.damaged(self.pid, what))
         } else {
-            Interrupt::Conflict
+            Retry::Conflict
         }
     }
 
     /// The same page under a shared latch, if nothing has changed. Does not wait.
     pub fn upgrade_shared(self) -> Attempt<Shared<'a>> {
+        self.share().ok_or(Retry::Conflict)
+    }
+
+    fn share(&self) -> Option<Shared<'a>> {
         let latch = &self.header().latch;
         if !latch.try_shared() {
-            return Err(Interrupt::Conflict);
+            return None;
         }
         let shared = Shared {
-            store: self.store,
+            frames: self.frames,
             frame: self.frame,
             pid: self.pid,
         };
-        if latch.validate(self.version) {
-            Ok(shared)
-        } else {
-            Err(Interrupt::Conflict)
-        }
+        latch.validate(self.version).then_some(shared)
     }
 
-    /// The same page under the exclusive latch, if nothing has changed and nobody holds it. Does
+    /// The same page under the exclusive latch, if nothing has changed and no thread holds it. Does
     /// not wait.
-    pub fn upgrade_exclusive<'d>(self, door: &'d Door<'a>) -> Attempt<Exclusive<'d>>
+    pub fn upgrade_exclusive<'d>(self, door: &'d WriteGuard<'a>) -> Attempt<Exclusive<'d>>
     where
         'a: 'd,
     {
         if self.header().latch.upgrade(self.version) {
-            Ok(Exclusive::held(self.store, self.frame, self.pid, door))
+            Ok(Exclusive::held(self.frames, self.frame, self.pid, door))
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 
@@ -111,24 +111,15 @@ impl<'a> Optimistic<'a> {
     /// under a shared latch that is only tried. Never marks the page as changed. Returns whether
     /// it was done.
     pub fn hint(&self, at: usize, f: impl FnMut(u16) -> Option<u16>) -> bool {
-        let latch = &self.header().latch;
-        if !latch.try_shared() {
-            return false;
-        }
-        let shared = Shared {
-            store: self.store,
-            frame: self.frame,
-            pid: self.pid,
-        };
-        latch.validate(self.version) && shared.hint(at, f)
+        self.share().is_some_and(|shared| shared.hint(at, f))
     }
 }
 
 /// A page under the shared latch: it stays as it is (hint bits aside) while the guard lives.
 pub struct Shared<'a> {
-    pub(crate) store: &'a PageStore,
-    pub(crate) frame: u32,
-    pub(crate) pid: PageId,
+    pub(super) frames: &'a Frames,
+    pub(super) frame: u32,
+    pub(super) pid: PageId,
 }
 
 impl Shared<'_> {
@@ -140,26 +131,18 @@ impl Shared<'_> {
     /// The bytes.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        self.store.pool.view(self.frame)
+        self.frames.pool.view(self.frame)
     }
 
     /// See [`Optimistic::hint`].
-    pub fn hint(&self, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
-        let Some(word) = self.store.pool.hint(self.frame, at) else {
-            return false;
-        };
-        word.fetch_update(
-            std::sync::atomic::Ordering::Relaxed,
-            std::sync::atomic::Ordering::Relaxed,
-            |w| f(u16::from_le(w)).map(u16::to_le),
-        )
-        .is_ok()
+    pub fn hint(&self, at: usize, f: impl FnMut(u16) -> Option<u16>) -> bool {
+        self.frames.pool.hint(self.frame, at, f)
     }
 
     /// The page is latched, so bytes that make no sense are damage.
     #[cold]
-    pub fn torn(&self, what: &str) -> Interrupt {
-        Interrupt::Fail(self.store.damaged(self.pid, what))
+    pub fn torn(&self, what: &str) -> Retry {
+        Retry::Fail(self.frames.damaged(self.pid, what))
     }
 
     /// Where to look later, without any latch, whether the page is still this page and what its
@@ -174,39 +157,39 @@ impl Shared<'_> {
 
 impl Drop for Shared<'_> {
     fn drop(&mut self) {
-        self.store.pool.frame(self.frame).latch.release_shared();
+        self.frames.pool.frame(self.frame).latch.release_shared();
     }
 }
 
 /// A place to look at a page again without searching for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
-    pub(crate) frame: u32,
-    pub(crate) pid: PageId,
+    pub(super) frame: u32,
+    pub(super) pid: PageId,
 }
 
 /// A page under the exclusive latch.
 pub struct Exclusive<'d> {
-    store: &'d PageStore,
+    frames: &'d Frames,
     frame: u32,
     pid: PageId,
     epoch: u32,
     changed: bool,
-    /// As that of its door.
+    /// As that of its write guard.
     unwinding: bool,
-    _inside: PhantomData<&'d Door<'d>>,
+    _inside: PhantomData<&'d WriteGuard<'d>>,
 }
 
 impl<'d> Exclusive<'d> {
     /// Wraps a latch that the caller has just taken.
     pub(crate) fn held<'a: 'd>(
-        store: &'a PageStore,
+        frames: &'a Frames,
         frame: u32,
         pid: PageId,
-        door: &'d Door<'a>,
+        door: &'d WriteGuard<'a>,
     ) -> Exclusive<'d> {
         Exclusive {
-            store,
+            frames,
             frame,
             pid,
             epoch: door.epoch(),
@@ -218,18 +201,18 @@ impl<'d> Exclusive<'d> {
 
     /// Wraps the latch of a page that was just made, which is dirty already.
     pub(crate) fn created<'a: 'd>(
-        store: &'a PageStore,
+        frames: &'a Frames,
         frame: u32,
         pid: PageId,
-        door: &'d Door<'a>,
+        door: &'d WriteGuard<'a>,
     ) -> Exclusive<'d> {
-        let mut guard = Exclusive::held(store, frame, pid, door);
+        let mut guard = Exclusive::held(frames, frame, pid, door);
         guard.changed = true;
         guard
     }
 
     fn header(&self) -> &'d Frame {
-        self.store.pool.frame(self.frame)
+        self.frames.pool.frame(self.frame)
     }
 
     /// The page's number.
@@ -237,12 +220,18 @@ impl<'d> Exclusive<'d> {
         self.pid
     }
 
-    /// Moves the page to another class, in its header and in the accounts.
+    /// Moves the page to another class, in its header and in the accounts; to [`Class::Memory`] only one that was just
+    /// made.
     pub fn set_class(&mut self, class: Class) -> Attempt<()> {
         self.change(crate::frames::page::CLASS_AT, 1)?[0] = class as u8;
-        self.store.uncount_class(self.frame, self.class());
-        self.header().class.store(class as u8, Ordering::Relaxed);
-        self.store.count_class(self.frame, class);
+        self.frames.uncount_class(self.frame, self.class());
+        let header = self.header();
+        header.class.store(class as u8, Ordering::Relaxed);
+        // It was just made, and owes no write any more.
+        if class == Class::Memory && header.dirty.swap(0, Ordering::AcqRel) != 0 {
+            self.frames.common.counters.dirty.sub(1);
+        }
+        self.frames.count_class(self.frame, class);
         Ok(())
     }
 
@@ -254,7 +243,7 @@ impl<'d> Exclusive<'d> {
     /// The bytes, through the same accessors as all readers use.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        self.store.pool.view(self.frame)
+        self.frames.pool.view(self.frame)
     }
 
     /// The bytes as a slice.
@@ -262,7 +251,7 @@ impl<'d> Exclusive<'d> {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: this guard holds the exclusive latch, and the borrow of `self` keeps `change`
         // away while the slice lives.
-        unsafe { self.store.pool.bytes(self.frame) }
+        unsafe { self.frames.pool.bytes(self.frame) }
     }
 
     /// The `len` bytes at `at`, to be changed. What they were is kept for a checkpoint that still
@@ -275,12 +264,12 @@ impl<'d> Exclusive<'d> {
         self.touch(at, len)?;
         if self.header().has(CUT_PENDING) {
             let old = &self.bytes()[at..at + len];
-            self.store.undo.save(self.frame, at, old);
+            self.frames.undo.save(self.frame, at, old);
         }
         Ok(self.raw(at, len))
     }
 
-    /// The `len` bytes at `at`, to be filled; what they were means nothing to anybody (free space
+    /// The `len` bytes at `at`, to be filled; what they were means nothing to any reader (free space
     /// of the page), so nothing is kept of it.
     #[inline]
     pub fn fill(&mut self, at: usize, len: usize) -> Attempt<&mut [u8]> {
@@ -289,25 +278,20 @@ impl<'d> Exclusive<'d> {
     }
 
     /// Changes hint bits, as readers do: the page does not become dirty. See [`Optimistic::hint`].
-    pub fn hint(&mut self, at: usize, mut f: impl FnMut(u16) -> Option<u16>) -> bool {
-        let Some(word) = self.store.pool.hint(self.frame, at) else {
-            return false;
-        };
-        let relaxed = std::sync::atomic::Ordering::Relaxed;
-        word.fetch_update(relaxed, relaxed, |w| f(u16::from_le(w)).map(u16::to_le))
-            .is_ok()
+    pub fn hint(&mut self, at: usize, f: impl FnMut(u16) -> Option<u16>) -> bool {
+        self.frames.pool.hint(self.frame, at, f)
     }
 
     /// The whole page, to be rewritten (split, merge, compaction).
     #[inline]
     pub fn change_all(&mut self) -> Attempt<&mut [u8]> {
-        self.change(0, self.store.page_bytes())
+        self.change(0, self.frames.common.page_bytes())
     }
 
     fn raw(&mut self, at: usize, len: usize) -> &mut [u8] {
         // SAFETY: this guard holds the exclusive latch and is borrowed mutably while the slice
         // lives.
-        let page = unsafe { self.store.pool.bytes_mut(self.frame) };
+        let page = unsafe { self.frames.pool.bytes_mut(self.frame) };
         &mut page[at..at + len]
     }
 
@@ -317,7 +301,7 @@ impl<'d> Exclusive<'d> {
     fn touch(&mut self, at: usize, len: usize) -> Attempt<()> {
         if at
             .checked_add(len)
-            .is_none_or(|end| end > self.store.page_bytes())
+            .is_none_or(|end| end > self.frames.common.page_bytes())
         {
             return Err(self.torn("a range ends past the page"));
         }
@@ -326,13 +310,13 @@ impl<'d> Exclusive<'d> {
             crate::faults::changing();
             let header = self.header();
             let dirty = header.dirty.load(Ordering::Relaxed);
-            if dirty != self.epoch {
+            if dirty != self.epoch && header.class() != Class::Memory {
                 if dirty == 0 {
-                    self.store.counters.dirty.fetch_add(1, Ordering::Relaxed);
-                } else if dirty <= self.store.cut.epoch() {
+                    self.frames.common.counters.dirty.add(1);
+                } else if dirty <= self.frames.cut.epoch() {
                     header.set(CUT_PENDING);
                     // One more page write is owed: that of the content at the cut.
-                    self.store.counters.dirty.fetch_add(1, Ordering::Relaxed);
+                    self.frames.common.counters.dirty.add(1);
                 }
                 header.dirty.store(self.epoch, Ordering::Release);
             }
@@ -342,15 +326,15 @@ impl<'d> Exclusive<'d> {
 
     /// The page is latched, so bytes that make no sense are damage.
     #[cold]
-    pub fn torn(&self, what: &str) -> Interrupt {
-        Interrupt::Fail(self.store.damaged(self.pid, what))
+    pub fn torn(&self, what: &str) -> Retry {
+        Retry::Fail(self.frames.damaged(self.pid, what))
     }
 
     /// Gives the page back to the store: its number may be used again at once. An optimistic
     /// reader that is still on it will fail to validate.
     pub fn free(mut self) {
         self.changed = true;
-        self.store.release_page(self.frame, self.pid, self.epoch);
+        self.frames.release_page(self.frame, self.pid, self.epoch);
         self.pid = PageId(NO_PAGE);
     }
 }
@@ -363,8 +347,8 @@ impl Drop for Exclusive<'_> {
         }
         let latch = &self.header().latch;
         if self.changed && panicking() && !self.unwinding {
-            // Nobody may see what is perhaps half changed.
-            self.store.halt("a change of a page");
+            // No thread may see what is perhaps half changed.
+            self.frames.common.halt("a change of a page");
             latch.abandon();
         } else if self.changed {
             latch.release_exclusive()
@@ -374,7 +358,7 @@ impl Drop for Exclusive<'_> {
     }
 }
 
-impl PageStore {
+impl Frames {
     /// A damaged page as an error, which says where the page was written last.
     #[cold]
     pub(crate) fn damaged(&self, pid: PageId, what: &str) -> Error {
@@ -387,7 +371,7 @@ impl PageStore {
         };
         let offset = place
             .slot()
-            .map(|slot| DATA_START + slot * self.page_bytes() as u64);
+            .map(|slot| DATA_START + slot * self.common.page_bytes() as u64);
         Error::corrupt(DATA_FILE, offset, format!("{pid}: {what}"))
     }
 }
@@ -395,37 +379,22 @@ impl PageStore {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::checkpoints::checkpoint::CutInfo;
-    use crate::map::superblock::LEARNT_BYTES;
-    use crate::options::StoreOptions;
-    use terrace_sim::SimDisk;
+    use crate::testing::store;
 
-    /// Somebody has looked up where a page is, and before it gets the latch another page is there, which
-    /// somebody else holds: waiting for that one could last for ever, since its holder may wait for a page
+    /// A thread has looked up where a page is, and before it gets the latch another page is there, which
+    /// another thread holds: waiting for that one could last for ever, since its holder may wait for a page
     /// of the first.
     #[test]
     fn nobody_waits_for_another_page_than_it_meant() {
-        let info = CutInfo {
-            log_position: [0; 24],
-            learnt: [0; LEARNT_BYTES],
-            next_structure: 1,
-            next_sequence: 1,
-            catalog_root: PageId::NONE,
-            clean: false,
-        };
-        let options = StoreOptions {
-            page_bytes: 4096,
-            ..StoreOptions::new(1 << 20)
-        };
-        let store = PageStore::create(SimDisk::new(1).shared(), options, 1, &info).unwrap();
-        let door = store.enter().unwrap();
+        let store = store();
+        let (door, frames) = (store.enter().unwrap(), store.storage().frames());
         let other = store.allocate(&door, Class::Cold).unwrap();
-        let frame = store.resident(other.pid()).unwrap();
+        let frame = frames.resident(other.pid()).unwrap();
         let meant = PageId(other.pid().0 + 1);
-        let answer = store.exclusive_in(frame, meant, &door).err();
-        assert!(matches!(answer, Some(Interrupt::Conflict)));
-        let answer = store.shared_in(frame, meant).err();
-        assert!(matches!(answer, Some(Interrupt::Conflict)));
+        let answer = frames.exclusive_in(frame, meant, &door).err();
+        assert!(matches!(answer, Some(Retry::Conflict)));
+        let answer = frames.shared_in(frame, meant).err();
+        assert!(matches!(answer, Some(Retry::Conflict)));
         drop(other);
     }
 }

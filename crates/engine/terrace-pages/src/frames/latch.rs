@@ -2,7 +2,7 @@
 //!
 //! Invariants: the version rises whenever an exclusive hold ends (and so on eviction too) and never
 //! goes back; shared holders do not change it. An optimistic reader notes the version, reads, and
-//! validates that it is the same and that nobody holds the latch exclusively.
+//! validates that it is the same and that no thread holds the latch exclusively.
 
 #[cfg(not(feature = "shuttle"))]
 use terrace_base::sync::atomic::AtomicU32;
@@ -20,7 +20,7 @@ const VERSION_MASK: u64 = !0xFFFF;
 /// Rounds of spinning before a waiter parks: about the length of a page copy.
 const SPINS: u32 = 64;
 
-/// Ends of holds that somebody waited for, by the place of the latch: a thread that waits sleeps until the count
+/// Ends of holds that a thread waited for, by the place of the latch: a thread that waits sleeps until the count
 /// is another one. Threads that wait for several latches at a place are all woken, and look again. They
 /// are numbers alone, so that what a process has here means nothing in its forked children.
 #[cfg(not(feature = "shuttle"))]
@@ -31,7 +31,7 @@ static PLACES: [AtomicU32; 256] = [const { AtomicU32::new(0) }; 256];
 pub struct Version(u64);
 
 /// The latch word. 48 bits of version: at a hundred million changes a second of one page, it
-/// wraps after a month without anybody validating in between, which no reader survives.
+/// wraps after a month without a validation in between, which no reader survives.
 #[derive(Default)]
 pub struct Latch {
     word: AtomicU64,
@@ -50,7 +50,7 @@ impl Latch {
         }
     }
 
-    /// The version, unless somebody holds the latch exclusively.
+    /// The version, unless a thread holds the latch exclusively.
     #[inline]
     pub fn optimistic(&self) -> Option<Version> {
         let w = self.word.load(Ordering::Acquire);
@@ -90,7 +90,7 @@ impl Latch {
         taken
     }
 
-    /// Takes the latch exclusively if nothing has changed since `version` and nobody holds it.
+    /// Takes the latch exclusively if nothing has changed since `version` and no thread holds it.
     #[inline]
     pub fn upgrade(&self, version: Version) -> bool {
         let w = self.word.load(Ordering::Relaxed);

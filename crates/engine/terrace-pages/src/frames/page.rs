@@ -12,8 +12,8 @@
 use terrace_base::checksum;
 use terrace_base::{Error, PageId, Result};
 
-use crate::disk::data_file::DATA_FILE;
 use crate::frames::frame::Class;
+use crate::parts::data_file::DATA_FILE;
 
 /// Bytes at the start of every page that belong to the store.
 pub const PAGE_HEADER_BYTES: usize = 16;
@@ -29,7 +29,8 @@ pub fn begin(page: &mut [u8], pid: PageId, class: Class) {
 
 /// The class in a page's header.
 pub fn class(page: &[u8]) -> Class {
-    Class::from_bits(page[CLASS_AT])
+    // No page that was written lies in memory alone.
+    Class::from_bits(page[CLASS_AT] & 3)
 }
 
 /// Completes a private copy that is about to be written; returns the 16 bits that the page's place
@@ -87,6 +88,17 @@ pub fn open(page: &[u8], pid: PageId, check: u16, offset: u64) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// What it means that a page could not be read from there.
+pub fn read_error(pid: PageId, offset: u64, e: std::io::Error) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            let what = format!("{pid} should be here, but the file ends");
+            Error::corrupt(DATA_FILE, offset, what)
+        }
+        _ => Error::io("reading", DATA_FILE, e),
+    }
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Region {
     }
 
     /// Gives the memory of piece `index` back to the system, now or once the other pieces of the same page
-    /// of the system are given back too. Until [`Region::take_back`] nobody may touch it; it reads as
+    /// of the system are given back too. Until [`Region::take_back`] no thread may touch it; it reads as
     /// anything then. The caller owns the piece exclusively.
     pub fn give_back(&self, index: usize) {
         let mut away = self.away.lock();
@@ -97,7 +97,7 @@ impl Region {
             return;
         }
         // SAFETY: the range is of this private anonymous mapping and consists of pieces that are given
-        // back, so that nobody relies on its content; it is whole pages of the system, so that nothing
+        // back, so that no thread relies on its content; it is whole pages of the system, so that nothing
         // beside it goes with it.
         let _ = unsafe {
             self.map

@@ -15,12 +15,20 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 
+use crate::enter::retry::Retry;
 use crate::frames::prefetch::prefetch_at;
 
 /// The page said something that cannot be: it changed while it was read, or it is damaged.
 /// Validate the latch version to tell which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
+
+/// Under an optimistic guard garbage means "changed meanwhile" until validation says otherwise.
+impl From<Torn> for Retry {
+    fn from(_: Torn) -> Self {
+        Retry::Conflict
+    }
+}
 
 /// A bounds-checked window on one page's bytes, for as long as its guard lives.
 #[derive(Clone, Copy)]

@@ -230,7 +230,7 @@ impl PageMap {
     }
 
     /// The superblock that names the cut is about to be written. From here on the checkpoint can
-    /// only be completed: if the write or its sync fails, nobody knows which image is durable.
+    /// only be completed: if the write or its sync fails, it is not known which image is durable.
     pub fn commit(&mut self) -> Result<()> {
         self.health()?;
         self.expect("commit a checkpoint", self.phase == Phase::Sealed)?;

@@ -99,7 +99,7 @@ pub fn base_bytes(pages: u64) -> u64 {
     (pages / BASE_ENTRIES * CHUNK_BYTES as u64) + (BLOCK + last) as u64
 }
 
-/// Bytes of a journal of so many changes, at most.
+/// Bytes of a journal of this number of changes, at most.
 pub fn journal_bytes(changes: u64) -> u64 {
     (changes / JOURNAL_ENTRIES + 1) * CHUNK_BYTES as u64
 }

@@ -117,7 +117,7 @@ pub(super) struct Held {
     pub cut_hides: u64,
     /// Image slots that *next* replaced.
     pub next_hides_image: u64,
-    /// Cut slots that *next* replaced.
+    /// Slots of the cut that *next* replaced.
     pub next_hides_cut: u64,
 }
 

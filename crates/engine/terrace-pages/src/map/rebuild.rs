@@ -5,7 +5,7 @@ use super::place::{Place, Words};
 use super::slots::Slots;
 use terrace_base::{Error, PageId, Result};
 
-/// The words while a database is opened: nobody else looks at them yet.
+/// The words while a database is opened: no other thread looks at them yet.
 pub trait PlaceTable: Words {
     /// Stores the place of a page whose number is below the bound given to [`Rebuild::new`].
     fn set(&mut self, pid: PageId, place: Place);

@@ -6,11 +6,15 @@
 //! - A superblock is written only after everything that it names is durable.
 //! - A generation older than the newest durable one is never opened; see [`Superblocks`].
 
-use super::map_file::FORMAT_VERSION;
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::codec::{Reader, u32_at, u64_at};
 use terrace_base::{Error, PageId, Result};
 
+/// The newest version of the format that this program reads and writes, and the oldest, which it writes as long as nothing
+/// needs a newer one: from 2 on hot tiers may lie in memory alone, and replay may begin before the cut of a checkpoint.
+pub const FORMAT_VERSION: u32 = 2;
+/// See [`FORMAT_VERSION`].
+pub const OLDEST_VERSION: u32 = 1;
 /// Name of the data file.
 pub const DATA_FILE: &str = "data";
 /// Bytes of a superblock: the unit of direct I/O.
@@ -22,7 +26,7 @@ pub const SLOTS_OFFSET: u64 = 65536;
 /// Bytes of a superblock for what was learnt while running.
 pub const LEARNT_BYTES: usize = 40;
 
-/// Generations, numbers of map files and sequence numbers of the log lie below: so many no database reaches,
+/// Generations, numbers of map files and sequence numbers of the log lie below: no database reaches this number,
 /// and one more of each is still a number.
 pub const NUMBER_LIMIT: u64 = 1 << 62;
 /// Epochs lie below: they rise with each checkpoint, and frames have 32 bits for them.
@@ -38,6 +42,8 @@ const PAGE_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
 /// What a checkpoint leaves in the superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Version of the format: the oldest whose programs would not misread what there is.
+    pub version: u32,
     /// Bytes of a page and of a slot.
     pub page_bytes: u32,
     /// Drawn at random when the database was made; every other file carries it.
@@ -107,7 +113,7 @@ impl Superblock {
         };
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&self.page_bytes.to_le_bytes());
         for number in [
             self.database,
@@ -149,11 +155,11 @@ impl Superblock {
         if u64_at(block, CHECKSUM_AT) != Some(block_checksum(block, index)) {
             return Block::Damaged("the checksum is wrong".into());
         }
-        match u32_at(block, MAGIC.len()) {
-            Some(FORMAT_VERSION) => {}
+        let version = match u32_at(block, MAGIC.len()) {
+            Some(version @ OLDEST_VERSION..=FORMAT_VERSION) => version,
             version => return Block::Version(version.unwrap_or_default()),
-        }
-        match Superblock::fields(&block[MAGIC.len() + 4..])
+        };
+        match Superblock::fields(version, &block[MAGIC.len() + 4..])
             .map(|fields| (fields.implausible(index), fields))
         {
             None => Block::Damaged("a field has an impossible value".into()),
@@ -162,9 +168,10 @@ impl Superblock {
         }
     }
 
-    fn fields(bytes: &[u8]) -> Option<Superblock> {
+    fn fields(version: u32, bytes: &[u8]) -> Option<Superblock> {
         let mut r = Reader::new(bytes);
         Some(Superblock {
+            version,
             page_bytes: r.u32()?,
             database: r.u64()?,
             generation: r.u64()?,
@@ -286,7 +293,7 @@ impl Superblocks {
 fn other_version(version: u32, index: usize) -> Error {
     let at = SUPERBLOCK_OFFSETS[index];
     Error::invalid(format!(
-        "the superblock at byte {at} of the file \"{DATA_FILE}\" has format version {version}, and this program reads version {FORMAT_VERSION}; \
+        "the superblock at byte {at} of the file \"{DATA_FILE}\" has format version {version}, and this program reads versions {OLDEST_VERSION} to {FORMAT_VERSION}; \
          open the database with the program that wrote it"
     ))
 }

@@ -3,7 +3,7 @@
 use terrace_base::AlignedBuf;
 use terrace_base::sync::{Condvar, Mutex};
 
-use crate::options::WRITE_BUFFERS;
+use crate::parts::options::WRITE_BUFFERS;
 
 /// All of them, lent to one writer at a time.
 pub struct Buffers {

@@ -3,11 +3,51 @@
 use std::sync::Arc;
 
 use terrace_base::disk::DiskFile;
-use terrace_base::{AlignedBuf, Error, Result};
+use terrace_base::{AlignedBuf, PageId, Result};
 
-use crate::disk::data_file::DATA_FILE;
-use crate::map::Superblock;
-use crate::map::superblock::{SUPERBLOCK_BYTES, superblock_offset};
+use crate::map::superblock::{LEARNT_BYTES, OLDEST_VERSION, SUPERBLOCK_BYTES, superblock_offset};
+use crate::map::{MapFile, Superblock};
+use crate::parts::data_file::{DATA_FILE, io};
+
+/// What layers above add to the superblock, as of the instant of the cut.
+#[derive(Clone, Debug)]
+pub struct CheckpointMeta {
+    /// Where replay begins; the log's encoding.
+    pub log_position: [u8; 24],
+    /// What is to be known again after the next opening, of what was learnt while running; nothing that
+    /// is promised rests on it.
+    pub learnt: [u8; LEARNT_BYTES],
+    /// Number for the next structure.
+    pub next_structure: u32,
+    /// Sequence number of the first record to be replayed.
+    pub next_sequence: u64,
+    /// The catalog's root page.
+    pub catalog_root: PageId,
+    /// Whether the database is being closed and nothing will be logged after the cut.
+    pub clean: bool,
+}
+
+impl CheckpointMeta {
+    /// This in the superblock of the first checkpoint of a store that has no pages.
+    pub(crate) fn superblock(&self, page_bytes: u32, database: u64, map: MapFile) -> Superblock {
+        Superblock {
+            version: OLDEST_VERSION,
+            page_bytes,
+            database,
+            generation: 1,
+            epoch: 1,
+            pages: 0,
+            slots: 0,
+            map,
+            log_position: self.log_position,
+            learnt: self.learnt,
+            next_structure: self.next_structure,
+            next_sequence: self.next_sequence,
+            catalog_root: self.catalog_root,
+            clean: self.clean,
+        }
+    }
+}
 
 /// What there is.
 pub struct Durable {
@@ -42,6 +82,6 @@ pub(crate) fn write_superblock(data: &dyn DiskFile, superblock: &Superblock) -> 
     let mut block = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
     superblock.encode(&mut block);
     data.write_at(&block, superblock_offset(superblock.generation))
-        .map_err(|e| Error::io("writing the superblock of", DATA_FILE, e))?;
-    data.sync().map_err(|e| Error::io("syncing", DATA_FILE, e))
+        .map_err(io("writing the superblock of", DATA_FILE))?;
+    data.sync().map_err(io("syncing", DATA_FILE))
 }

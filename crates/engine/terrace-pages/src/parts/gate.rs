@@ -1,9 +1,9 @@
 //! The gate: everything that changes pages is inside while it does, and a checkpoint closes it for
 //! the instant of its cut.
 //!
-//! Invariants: while the gate is closed and drained nobody is inside, so the epoch can be raised and
+//! Invariants: while the gate is closed and drained no thread is inside, so the epoch can be raised and
 //! the log position noted. Counting in and out is one cache line per thread, not a shared counter.
-//! Nobody inside waits for a disk, a sync, space or user code, so draining is short.
+//! No thread inside waits for a disk, a sync, space or user code, so draining is short.
 //!
 //! Who is inside is counted by phase. [`Gate::grace`] begins another phase and waits for those of
 //! the one before, so newcomers do not keep it waiting; no pass of the phase before is in use when
@@ -45,7 +45,7 @@ impl Lane {
     }
 }
 
-/// See the module's text.
+/// The gate: counts who is inside, and can be closed for an instant.
 pub struct Gate {
     lanes: Box<[Lane; LANES]>,
     /// Whether it is closed, and the phase.
@@ -121,7 +121,7 @@ impl Gate {
         }
     }
 
-    /// Waits until everybody who is inside now has come out. The caller is not inside.
+    /// Waits until every thread that is inside now has come out. The caller is not inside.
     pub(crate) fn grace(&self) {
         if planted(Planted::NoGrace) {
             return;
@@ -158,12 +158,22 @@ impl Gate {
         self.lanes[..self.lanes()].iter().map(count).sum()
     }
 
-    /// Closes the gate, waits until nobody is inside, runs `f` with the current epoch, raises the
+    /// Closes the gate, waits until no thread is inside, runs `f` with the current epoch, raises the
     /// epoch, opens the gate. Also returns how long it drained and how long it was closed in all.
     pub fn closed<T>(
         &self,
         f: impl FnOnce(u32) -> T,
     ) -> (T, std::time::Duration, std::time::Duration) {
+        self.shut(|| {
+            let epoch = self.epoch.load(Ordering::SeqCst);
+            let result = f(epoch);
+            self.epoch.store(epoch + 1, Ordering::SeqCst);
+            result
+        })
+    }
+
+    /// The same in the same epoch.
+    pub fn shut<T>(&self, f: impl FnOnce() -> T) -> (T, std::time::Duration, std::time::Duration) {
         let start = std::time::Instant::now();
         let hold = self.closer.lock();
         self.word.fetch_or(CLOSED, Ordering::SeqCst);
@@ -174,9 +184,7 @@ impl Gate {
             yield_now();
         }
         let drained = start.elapsed();
-        let epoch = self.epoch.load(Ordering::SeqCst);
-        let result = f(epoch);
-        self.epoch.store(epoch + 1, Ordering::SeqCst);
+        let result = f();
         drop(opens);
         drop(hold);
         (result, drained, start.elapsed())

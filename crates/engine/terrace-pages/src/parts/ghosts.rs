@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use terrace_base::PageId;
 
-/// See the module's text.
+/// The tags of the pages that left memory lately.
 pub struct Ghosts {
     tags: Box<[AtomicU8]>,
 }

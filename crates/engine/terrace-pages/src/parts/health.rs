@@ -9,7 +9,7 @@ use terrace_base::{Error, Result};
 /// Who is told of a panic.
 pub(crate) type Hook = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// See the module's text.
+/// Whether a store may still be written to, and what has stopped it if not.
 #[derive(Default)]
 pub(crate) struct Health {
     poison: Mutex<Option<Error>>,
@@ -21,7 +21,7 @@ pub(crate) struct Health {
 impl Health {
     /// Refuses everything that changes pages after a failure with unknown outcome.
     #[inline(always)]
-    pub fn check(&self) -> Result<()> {
+    pub fn check_poison(&self) -> Result<()> {
         if self.is_poisoned() {
             return self.poison_found();
         }

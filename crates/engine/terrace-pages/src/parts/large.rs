@@ -1,11 +1,12 @@
 //! Large values that are being written or freed, and the cut that waits for them: until one is done there
 //! may be pages that nothing points to.
 //!
-//! Invariants: while a cut is being made nobody has a guard; while one waits, only threads that have a guard
-//! already get another one, so that it need not wait for ever, and nobody for himself.
+//! Invariants: while a cut is being made no thread has a guard; while one waits, only threads that have a guard
+//! already get another one, so that it need not wait for ever, and no thread waits for itself.
 
 use std::cell::Cell;
 
+use terrace_base::sync::atomic::{AtomicU64, Ordering};
 use terrace_base::sync::{Condvar, Mutex, thread_local};
 
 thread_local! {
@@ -13,11 +14,13 @@ thread_local! {
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// See the module's text.
+/// The guards of large values that are being written or freed, and the cuts that wait for them.
 #[derive(Default)]
 pub(crate) struct Large {
     state: Mutex<State>,
     changed: Condvar,
+    /// How many were begun.
+    numbers: AtomicU64,
 }
 
 #[derive(Default)]
@@ -31,11 +34,16 @@ struct State {
 pub struct LargeGuard<'a>(&'a Large);
 
 /// A cut is being made.
-pub(crate) struct Cut<'a>(&'a Large);
+pub(crate) struct Exclusion<'a>(&'a Large);
 
 impl Large {
+    /// A number for a large value: another one each time.
+    pub fn number_large_value(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Waits for a cut, unless this thread has a guard.
-    pub fn guard(&self) -> LargeGuard<'_> {
+    pub fn large_guard(&self) -> LargeGuard<'_> {
         let nested = HELD.with(|held| held.replace(held.get() + 1)) > 0;
         let mut state = self.state.lock();
         while state.cuts > 0 && !nested {
@@ -46,7 +54,7 @@ impl Large {
     }
 
     /// The same where that takes no waiting.
-    pub fn try_guard(&self) -> Option<LargeGuard<'_>> {
+    pub fn try_large_guard(&self) -> Option<LargeGuard<'_>> {
         let mut state = self.state.lock();
         if state.cuts > 0 && HELD.with(Cell::get) == 0 {
             return None;
@@ -56,14 +64,14 @@ impl Large {
         Some(LargeGuard(self))
     }
 
-    /// Waits until nobody has a guard.
-    pub fn cut(&self) -> Cut<'_> {
+    /// Waits until no thread has a guard.
+    pub fn cut(&self) -> Exclusion<'_> {
         let mut state = self.state.lock();
         state.cuts += 1;
         while state.guards > 0 {
             self.changed.wait(&mut state);
         }
-        Cut(self)
+        Exclusion(self)
     }
 }
 
@@ -78,7 +86,7 @@ impl Drop for LargeGuard<'_> {
     }
 }
 
-impl Drop for Cut<'_> {
+impl Drop for Exclusion<'_> {
     fn drop(&mut self) {
         self.0.state.lock().cuts -= 1;
         self.0.changed.notify_all();
@@ -88,14 +96,14 @@ impl Drop for Cut<'_> {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_cut_waits_for_guards_and_newcomers_for_the_cut() {
         let large = Large::default();
         let cut_made = AtomicBool::new(false);
         std::thread::scope(|threads| {
-            let first = large.guard();
+            let first = large.large_guard();
             threads.spawn(|| {
                 let _cut = large.cut();
                 cut_made.store(true, Ordering::SeqCst);
@@ -104,15 +112,15 @@ mod tests {
                 std::thread::yield_now();
             }
             // This thread has one, and so gets another one, which may outlive the first.
-            let second = large.guard();
-            assert!(large.try_guard().is_some());
+            let second = large.large_guard();
+            assert!(large.try_large_guard().is_some());
             threads
-                .spawn(|| assert!(large.try_guard().is_none()))
+                .spawn(|| assert!(large.try_large_guard().is_none()))
                 .join()
                 .unwrap();
             drop(first);
             threads.spawn(|| {
-                let _newcomer = large.guard();
+                let _newcomer = large.large_guard();
                 assert!(cut_made.load(Ordering::SeqCst));
             });
             assert!(!cut_made.load(Ordering::SeqCst));

@@ -4,14 +4,14 @@
 //! half of their reads. So a checkpoint that nothing presses writes little at a time, at a rate that is
 //! small for any device that a database of that size is kept on, and is pressed, step by step, by what
 //! grows until it is done: what is saved for the cut, the space that the last image holds, and what the
-//! caller knows of (the log, or that somebody waits).
+//! caller knows of (the log, or that a caller waits).
 
 use std::time::{Duration, Instant};
 
 /// Bytes that a gentle checkpoint writes in a second if nothing presses: a few parts in a hundred of what
 /// a solid-state disk does, and half a gigabyte of hot pages in half a minute.
 pub(crate) const GENTLE_BYTES_PER_SECOND: u64 = 16 << 20;
-/// With more to write than this takes so many seconds for, it writes faster: what is not logged is durable
+/// With more to write than this takes this many seconds for, it writes faster: what is not logged is durable
 /// only after it, and the log and space of the time before are held as long.
 const LONGEST_SECONDS: u64 = 60;
 /// Bytes that it writes at once: a reader waits for no more of them.
@@ -37,7 +37,7 @@ pub enum Pace<'a> {
     /// already, who only moves records up does without, and it writes faster, up to half of the time. For one that is
     /// made while hardly anything else is written.
     Sparing(&'a dyn Fn() -> f64),
-    /// As fast as it can: at close, and when somebody waits for it.
+    /// As fast as it can: at close, and when a caller waits for it.
     Fast,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For one that begins now, with so many bytes to write.
+    /// For one that begins now, with `bytes` bytes to write.
     pub fn new(bytes: u64) -> Plan {
         Plan {
             begun: Instant::now(),
@@ -74,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// How long to pause after a write of so many bytes that took so long, under this pressure, with `left`
+    /// How long to pause after a write of `bytes` bytes that took as long as `took`, under this pressure, with `left`
     /// bytes to go when what the caller knows of has come to `used` of its limit.
     pub fn pause(
         &self,
@@ -104,8 +104,8 @@ fn pressed(rate: u64, pressure: f64) -> f64 {
     rate as f64 / (left * left)
 }
 
-/// How long to pause after a write of so many bytes that took so long, under this pressure, if so many bytes
-/// a second are `needed`. Up to three quarters of the limit of what presses others have the device half of
+/// How long to pause after a write of `bytes` bytes that took as long as `took`, under this pressure, if `needed` bytes
+/// a second are needed. Up to three quarters of the limit of what presses others have the device half of
 /// the time in any case, and a fifth if it is a plan that asks for more.
 fn pause(bytes: u64, took: Duration, rate: u64, pressure: f64, needed: f64) -> Duration {
     let pressed = pressed(rate, pressure);

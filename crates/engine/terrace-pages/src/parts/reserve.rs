@@ -13,19 +13,19 @@ use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
 /// How long after a checkpoint the frames are kept for the next one.
 const LINGER: Duration = Duration::from_secs(60);
-/// Of a step, what is done at once, no more often than in the time below: one part in so many of the frames,
+/// Of a step, what is done at once, no more often than in the time below: one part in this many of the frames,
 /// so that a hundredth of them takes about a second.
 pub(crate) const LITTLE_PART: u64 = 4096;
 const STEP: Duration = Duration::from_millis(20);
-/// What is known of earlier checkpoints loses one part in so many with each.
+/// What is known of earlier checkpoints loses one part in this many with each.
 const FORGET_PART: u64 = 32;
-/// Beyond what earlier ones needed, one part in so many: no two need the same, and records that go while a
+/// Beyond what earlier ones needed, one part in this many: no two need the same, and records that go while a
 /// checkpoint is being made have to be saved for it in their turn.
 const MARGIN_PART: u64 = 8;
 
-/// See the module's text.
+/// The frames that are kept for what the next checkpoint borrows.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct CheckpointReserve {
     /// Frames that hot pages may not have, lent or not.
     frames: AtomicU64,
     /// Frames that are lent at least: while a checkpoint is being made, what earlier ones needed.
@@ -45,7 +45,7 @@ struct State {
     stepped: Option<Instant>,
 }
 
-impl Kept {
+impl CheckpointReserve {
     /// How many frames there are.
     pub fn frames(&self) -> u64 {
         self.frames.load(Ordering::Relaxed)
@@ -131,7 +131,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Steps until nothing changes any more, each time with hot pages that have made room.
-    fn settle(kept: &Kept, lent: u64, in_cut: bool, now: Instant) -> u64 {
+    fn settle(kept: &CheckpointReserve, lent: u64, in_cut: bool, now: Instant) -> u64 {
         for _ in 0..2000 {
             kept.state.lock().stepped = None;
             kept.follow((lent, lent), in_cut, 1, true, now);
@@ -141,12 +141,12 @@ mod tests {
 
     #[test]
     fn room_is_made_little_by_little_as_a_checkpoint_comes_near() {
-        let (kept, now) = (Kept::default(), Instant::now());
+        let (kept, now) = (CheckpointReserve::default(), Instant::now());
         assert_eq!(settle(&kept, 0, false, now), 0);
         kept.expect(0.5, 800, now);
         kept.follow((0, 0), false, 3, true, now);
         assert_eq!(kept.frames(), 3);
-        // However often somebody looks.
+        // However often a thread looks.
         kept.follow((0, 0), false, 3, true, now + STEP / 2);
         assert_eq!(kept.frames(), 3);
         // Hot pages have not made room for what is kept already.
@@ -156,14 +156,14 @@ mod tests {
         assert_eq!(kept.frames(), 6);
         assert_eq!(settle(&kept, 0, false, now), 450);
         kept.expect(1.0, 800, now);
-        // Somebody who tells later that it is less near has looked at an older figure.
+        // A caller that tells later that it is less near has looked at an older figure.
         kept.expect(0.7, 800, now);
         assert_eq!(settle(&kept, 0, false, now), 900);
     }
 
     #[test]
     fn what_a_checkpoint_needed_is_kept_for_the_next_and_not_for_good() {
-        let (kept, start) = (Kept::default(), Instant::now());
+        let (kept, start) = (CheckpointReserve::default(), Instant::now());
         kept.cut();
         assert_eq!(settle(&kept, 800, true, start), 900);
         // It gave them back, and the cap stays where it is: another one may come at once.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_a_checkpoint_needs_is_lent_before_it_begins() {
-        let (kept, now) = (Kept::default(), Instant::now());
+        let (kept, now) = (CheckpointReserve::default(), Instant::now());
         kept.cut();
         assert_eq!(kept.lent_ahead(), 0);
         settle(&kept, 640, true, now);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn checkpoints_that_need_less_make_it_forget() {
-        let (kept, now) = (Kept::default(), Instant::now());
+        let (kept, now) = (CheckpointReserve::default(), Instant::now());
         settle(&kept, 1000, true, now);
         for _ in 0..300 {
             kept.cut();

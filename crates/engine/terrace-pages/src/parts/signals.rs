@@ -12,7 +12,7 @@ const READ_STRIPES: usize = 64;
 /// only bounds a lost wake-up.
 pub(crate) const WAIT: Duration = Duration::from_millis(5);
 
-/// See the module's text.
+/// What threads wait on: the end of reads, progress of those that write pages, work for the cleaner.
 pub(crate) struct Signals {
     reads: Box<[(Mutex<()>, Condvar)]>,
     /// Signalled whenever the cleaner or the checkpointer has finished a batch.

@@ -6,9 +6,9 @@ use terrace_base::PageId;
 
 use crate::parts::pinned::PinState;
 
-/// An image; see [`crate::checkpoints::image`].
+/// An image; see [`crate::images::image`].
 pub(crate) trait Source: Send + Sync {
-    /// Whether it is of a store that nobody writes to.
+    /// Whether it is of a store that no process writes to.
     fn is_alone(&self) -> bool;
 
     /// Whether it still holds.

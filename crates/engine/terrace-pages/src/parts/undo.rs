@@ -13,7 +13,7 @@ use terrace_base::PageId;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::frames::blocks::{Blocks, Chain};
+use crate::parts::blocks::{Blocks, Chain};
 
 /// Locks over which frames spread, at most.
 const MOST_SHARDS: u64 = 64;
@@ -75,7 +75,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// For so many bytes at most.
+    /// For `most` bytes at most.
     pub fn new(most: u64) -> Undo {
         let (least_slab, most_slab) = SLAB_BYTES;
         let slab = (most / SLABS).clamp(least_slab, most_slab) / least_slab * least_slab;
@@ -351,7 +351,7 @@ mod tests {
         undo.fullest_frames(&mut picks, 6);
         let kinds: Vec<u32> = picks.iter().map(|frame| frame % 50).collect();
         assert_eq!(kinds, [7, 7, 7, 7, 9, 9], "{picks:?}");
-        // All of them once, if so many are wanted; none that was written meanwhile.
+        // All of them once, if that number is wanted; none that was written meanwhile.
         undo.forget(3);
         picks.clear();
         undo.fullest_frames(&mut picks, 1000);

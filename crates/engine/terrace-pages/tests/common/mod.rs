@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use terrace_base::checksum::mix;
-use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::disk::{Disk, DiskFile, DiskRead};
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{
-    Class, CutInfo, Door, Exclusive, Interrupt, Pace, PageStore, Presence, Space, StoreOptions,
-    View,
+    CheckpointMeta, Class, Exclusive, Pace, PageStore, Presence, Retry, Space, StoreOptions, View,
+    WriteGuard,
 };
 use terrace_sim::Rng;
 
@@ -34,8 +34,8 @@ pub fn options(memory: u64) -> StoreOptions {
     }
 }
 
-pub fn info(stamp: u64) -> CutInfo {
-    CutInfo {
+pub fn info(stamp: u64) -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [1; 24],
         learnt: [2; 40],
         next_structure: 3,
@@ -93,10 +93,28 @@ pub fn read(store: &PageStore, pid: PageId) -> Result<Option<Records>> {
     loop {
         match store.shared(pid) {
             Ok(page) => return Ok(Some(records(pid, page.view()).expect("whole records"))),
-            Err(Interrupt::Conflict) => return Ok(None),
+            Err(Retry::Conflict) => return Ok(None),
             Err(other) => store.settle(other)?,
         }
     }
+}
+
+/// A store with little memory and these pages `0..pages`, durable: each record is the number of its page.
+pub fn made(disk: Arc<dyn Disk>, pages: u64) -> PageStore {
+    let store = PageStore::create(disk, options(2 * TINY), 1, &info(0)).unwrap();
+    for pid in 0..pages {
+        loop {
+            let door = store.enter().unwrap();
+            let interrupt = match store.allocate(&door, Class::Cold) {
+                Ok(mut page) => break set_all(&mut page, &[pid; RECORDS]),
+                Err(e) => e,
+            };
+            drop(door);
+            store.settle(interrupt).unwrap();
+        }
+    }
+    store.checkpoint(Pace::Fast, &mut || info(1)).unwrap();
+    store
 }
 
 // ------------------------------------------------------------------------------------- the disk
@@ -185,6 +203,20 @@ impl Disk for HookDisk {
 impl DiskFile for HookFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.inner.read_at(buf, offset)
+    }
+    /// As a device does: all are under way, and then they are answered in another order.
+    fn read_together(
+        &self,
+        reads: &mut [DiskRead<'_>],
+        done: &mut dyn FnMut(usize, &DiskRead<'_>, io::Result<()>),
+    ) {
+        let made = |read: &mut DiskRead<'_>| self.inner.read_many_at(&mut read.bufs, read.offset);
+        let mut made: Vec<_> = reads.iter_mut().map(made).enumerate().collect();
+        made.sort_by_key(|(i, _)| mix(*i as u64, reads[0].offset));
+        for (i, made) in made {
+            terrace_base::sync::yield_now();
+            done(i, &reads[i], made);
+        }
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.disk.call("write", &self.name);
@@ -303,7 +335,7 @@ impl World {
 
     /// Goes in; during a checkpoint only if that needs no waiting, because this thread is the
     /// checkpointer.
-    fn enter(&self, space: Space, nested: bool) -> Result<Option<Door<'_>>> {
+    fn enter(&self, space: Space, nested: bool) -> Result<Option<WriteGuard<'_>>> {
         if nested {
             return Ok(self.store.try_enter());
         }
@@ -354,7 +386,7 @@ impl World {
                     assert!(old.is_none(), "{} was given out twice", page.pid());
                     return Ok(());
                 }
-                Err(Interrupt::HotFull) => return Ok(()),
+                Err(Retry::HotFull) => return Ok(()),
                 Err(e) => e,
             };
             drop(door);
@@ -501,7 +533,7 @@ impl World {
                 let inside = self.draw(|s| s.rng.below(30));
                 self.checkpoint(inside)
             }
-            5..9 => unless_full(self.store.settle(Interrupt::NoFrame)),
+            5..9 => unless_full(self.store.settle(Retry::NoFrame)),
             9 => unless_full(self.store.relocate_some()),
             10 => {
                 let extra = self.draw(|s| s.rng.below(60_000));

@@ -35,7 +35,7 @@ fn script(world: &Arc<World>) -> Result<()> {
         for _ in 0..50 {
             world.operate(false)?;
         }
-        world.store.settle(terrace_pages::Interrupt::NoFrame)?;
+        world.store.settle(terrace_pages::Retry::NoFrame)?;
         world.checkpoint(round * 4)?;
     }
     for _ in 0..20 {

@@ -1,14 +1,14 @@
-//! The disk is full to the last slot: whoever is let in can be written out by a checkpoint, and nobody
+//! The disk is full to the last slot: whoever is let in can be written out by a checkpoint, and no writer
 //! asks for one that would free nothing.
 
 use std::sync::Barrier;
 
 use crate::common::{RECORDS, TINY, info, options, set_all, set_record};
 use terrace_base::PageId;
-use terrace_pages::{Class, Door, Pace, PageStore, Space};
+use terrace_pages::{Class, Pace, PageStore, Space, WriteGuard};
 use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk};
 
-/// A store whose disk is full, with so many pages in memory, all of them clean.
+/// A store whose disk is full, with `pages` pages in memory, all of them clean.
 fn full(pages: u64) -> PageStore {
     let disk = SimDisk::new(1);
     let store = PageStore::create(disk.shared(), options(16 * TINY), 1, &info(0)).unwrap();
@@ -19,14 +19,14 @@ fn full(pages: u64) -> PageStore {
     store
 }
 
-fn add(store: &PageStore, door: &Door<'_>) {
+fn add(store: &PageStore, door: &WriteGuard<'_>) {
     set_all(
         &mut store.allocate(door, Class::Cold).unwrap(),
         &[1; RECORDS],
     );
 }
 
-fn change(store: &PageStore, door: &Door<'_>, pid: u64) {
+fn change(store: &PageStore, door: &WriteGuard<'_>, pid: u64) {
     let Ok(mut page) = store.exclusive(PageId(pid), door) else {
         panic!("it is in memory");
     };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{HookDisk, PAGE, State, TINY, World, info, options, read, set_all};
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Cleaner, Interrupt, Pace, PageStore, Promise, Space};
+use terrace_pages::{Class, Cleaner, Pace, PageStore, Retry, Space, SpaceQuota};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
 #[test]
@@ -46,7 +46,7 @@ fn more_hot_pages_than_memory_can_still_be_read() {
                 let records = [page.pid().0; crate::common::RECORDS];
                 set_all(&mut page, &records);
             }
-            Err(Interrupt::HotFull) => break,
+            Err(Retry::HotFull) => break,
             Err(e) => panic!("{e:?}"),
         }
         pages += 1;
@@ -79,7 +79,7 @@ fn hot_pages_stay_when_a_few_frames_are_borrowed() {
     loop {
         match make(Class::Hot) {
             Ok(_) => {}
-            Err(Interrupt::HotFull) => break,
+            Err(Retry::HotFull) => break,
             Err(interrupt) => store.settle(interrupt).unwrap(),
         }
     }
@@ -112,7 +112,7 @@ fn a_failed_page_write_stops_writing_and_not_reading() {
     world.checkpoint(0).unwrap();
     world.change_record(PageId(3), 1, false).unwrap();
     disk.inject(Injection::at(Op::Write, 1, Fault::Eio));
-    let error = world.store.settle(Interrupt::NoFrame).unwrap_err();
+    let error = world.store.settle(Retry::NoFrame).unwrap_err();
     assert!(matches!(error, Error::Poisoned { .. }), "{error}");
     assert!(world.store.enter().is_err() && world.store.try_enter().is_none());
     assert!(world.store.checkpoint(Pace::Fast, &mut || info(9)).is_err());
@@ -149,7 +149,7 @@ fn what_is_clean_makes_way_for_readers_when_writing_has_stopped() {
                 dirty += 1;
             }
         }
-        // More than anybody passes over who is in a hurry, and hardly any others.
+        // More than a writer that is in a hurry passes over, and hardly any others.
         assert!(dirty > 1024 && store.stats().frames < dirty + 2 * CLEAN);
         store.poison(&Error::invalid("a page could not be written"));
         world.verify().unwrap();
@@ -209,7 +209,7 @@ fn a_full_disk_refuses_changes_and_a_checkpoint_makes_room() {
     world.store.check_accounts().unwrap();
 }
 
-/// A store with so many pages, all of which fit into memory.
+/// A store with `pages` pages, all of which fit into memory.
 fn store_of(disk: &SimDisk, pages: usize) -> (PageStore, Vec<PageId>) {
     let store = PageStore::create(disk.shared(), options(8 * TINY), 1, &info(0)).unwrap();
     let make = |_| {
@@ -346,7 +346,7 @@ fn a_checkpoint_is_given_up_when_writing_has_stopped_meanwhile() {
     assert_eq!(after.generation, before.generation);
 }
 
-/// Somebody rewrites all pages while a checkpoint still has to write nearly all of them.
+/// A writer rewrites all pages while a checkpoint still has to write nearly all of them.
 #[test]
 fn who_changes_pages_waits_while_too_much_is_saved_for_the_cut() {
     const PAGES: u64 = 600;
@@ -408,8 +408,8 @@ fn a_page_that_contradicts_itself_is_named_with_its_place_in_the_file() {
         panic!("there is room");
     };
     let pid = page.pid();
-    let told = |interrupt: Interrupt| match interrupt {
-        Interrupt::Fail(error) => error.to_string(),
+    let told = |interrupt: Retry| match interrupt {
+        Retry::Fail(error) => error.to_string(),
         other => panic!("{other:?}"),
     };
     let new = told(page.torn("it is odd"));
@@ -445,7 +445,7 @@ fn more_frames_than_can_be_numbered_are_refused_before_anything_is_made() {
 fn numbers_of_pages_are_promised_once() {
     let disk = SimDisk::new(1);
     let store = PageStore::create(disk.shared(), options(TINY), 1, &info(0)).unwrap();
-    let promise = |new| Promise { dirty: 0, new };
+    let promise = |new| SpaceQuota { dirty: 0, new };
     let refused = |new: &u64| {
         store
             .enter_for_many(Space::Ordinary, promise(*new))
@@ -465,19 +465,19 @@ fn numbers_of_pages_are_promised_once() {
         drop(door);
         match attempt {
             Ok(()) => made += 1,
-            Err(Interrupt::NoFrame) => store.settle(Interrupt::NoFrame).unwrap(),
+            Err(Retry::NoFrame) => store.settle(Retry::NoFrame).unwrap(),
             Err(e) => break e,
         }
     };
     assert!(
-        matches!(refused, Interrupt::Fail(Error::MemoryTooSmall { .. })),
+        matches!(refused, Retry::Fail(Error::MemoryTooSmall { .. })),
         "{refused:?}"
     );
-    // Between the last that was let in and the first that was refused, and what nobody is promised.
+    // Between the last that was let in and the first that was refused, and what is promised to no writer.
     let left = most - two_thirds.new;
     assert!((left - 100..left + 300).contains(&made), "{made} of {left}");
     drop(first);
     let door = store.enter().unwrap();
     let one_more = store.allocate(&door, Class::Cold).map(drop);
-    assert!(matches!(one_more, Ok(()) | Err(Interrupt::NoFrame)));
+    assert!(matches!(one_more, Ok(()) | Err(Retry::NoFrame)));
 }

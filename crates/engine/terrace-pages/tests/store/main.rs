@@ -7,5 +7,7 @@ mod common;
 mod crash;
 mod full_disk;
 mod limits;
+mod planted;
 mod rot;
 mod stress;
+mod together;

@@ -1,8 +1,8 @@
 //! Pages that rotted, or that are older than they should be.
 
-use crate::common::{PAGE, RECORDS, TINY, info, options, set_all};
+use crate::common::{PAGE, RECORDS, TINY, info, made, options, set_all};
 use terrace_base::{Error, PageId};
-use terrace_pages::{Class, Interrupt, Pace, PageStore};
+use terrace_pages::{Pace, PageStore, Retry};
 use terrace_sim::SimDisk;
 
 /// Where the slots begin.
@@ -25,24 +25,6 @@ fn with(store: &PageStore, pid: u64, f: impl Fn(terrace_pages::Exclusive<'_>)) {
     }
 }
 
-/// Pages `0..pages`, durable.
-fn made(disk: &SimDisk, pages: u64) -> PageStore {
-    let store = PageStore::create(disk.shared(), options(2 * TINY), 1, &info(0)).unwrap();
-    for pid in 0..pages {
-        loop {
-            let door = store.enter().unwrap();
-            let interrupt = match store.allocate(&door, Class::Cold) {
-                Ok(mut page) => break set_all(&mut page, &[pid; RECORDS]),
-                Err(e) => e,
-            };
-            drop(door);
-            store.settle(interrupt).unwrap();
-        }
-    }
-    checkpoint(&store);
-    store
-}
-
 /// The slots in which a page of this number lies, with their content.
 fn slots_of(data: &[u8], pid: u64) -> Vec<(usize, Vec<u8>)> {
     let slots = data[START..].chunks_exact(PAGE).enumerate();
@@ -58,7 +40,7 @@ fn pages_leave_the_end_of_the_file_though_one_there_cannot_be_read() {
     const PAGES: u64 = 3000;
     const KEPT: u64 = 300;
     let disk = SimDisk::new(1);
-    let store = made(&disk, PAGES);
+    let store = made(disk.shared(), PAGES);
     for pid in 0..PAGES - KEPT {
         with(&store, pid, |page| page.free());
     }
@@ -80,7 +62,7 @@ fn pages_leave_the_end_of_the_file_though_one_there_cannot_be_read() {
     let slots = (disk.contents("data").unwrap().len() - START) / PAGE;
     assert!(slots <= PAGES as usize - 256, "{slots}");
     assert!(matches!(
-        store.settle(Interrupt::Miss(PageId(bad))),
+        store.settle(Retry::Miss(PageId(bad))),
         Err(Error::Corrupt { .. })
     ));
     store.check_accounts().unwrap();
@@ -89,7 +71,7 @@ fn pages_leave_the_end_of_the_file_though_one_there_cannot_be_read() {
 #[test]
 fn an_older_version_of_a_page_in_its_place_is_an_error() {
     let disk = SimDisk::new(1);
-    let store = made(&disk, 20);
+    let store = made(disk.shared(), 20);
     let before = disk.contents("data").unwrap();
     let (_, old) = slots_of(&before, 7).pop().unwrap();
     with(&store, 7, |mut page| set_all(&mut page, &[99; RECORDS]));
@@ -110,14 +92,14 @@ fn an_older_version_of_a_page_in_its_place_is_an_error() {
         }
         lost.place("data", data);
         let store = PageStore::open(lost.shared(), options(2 * TINY)).unwrap();
-        let told = store.settle(Interrupt::Miss(PageId(7))).unwrap_err();
+        let told = store.settle(Retry::Miss(PageId(7))).unwrap_err();
         let at = START + slot * PAGE;
         assert!(
             told.to_string()
                 .starts_with(&format!("data is damaged at byte {at}: an old version")),
             "{told}"
         );
-        assert!(store.settle(Interrupt::Miss(PageId(8))).is_ok());
+        assert!(store.settle(Retry::Miss(PageId(8))).is_ok());
     }
     assert_eq!(found, 1);
 }

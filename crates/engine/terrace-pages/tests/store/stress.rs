@@ -11,7 +11,7 @@ use crate::common::{
 use terrace_base::disk::Disk;
 use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::{PageId, Result};
-use terrace_pages::{Attempt, Class, Cleaner, Door, Interrupt, Pace, PageStore, Space};
+use terrace_pages::{Attempt, Class, Cleaner, Pace, PageStore, Retry, Space, WriteGuard};
 use terrace_sim::{Fault, Injection, Rng, SimDisk, Survival};
 
 const THREADS: usize = 4;
@@ -41,12 +41,15 @@ struct Bank {
 }
 
 /// Runs an attempt inside the gate until it succeeds; `None` if there is no room for hot pages.
-fn inside<T>(store: &PageStore, mut f: impl FnMut(&Door<'_>) -> Attempt<T>) -> Result<Option<T>> {
+fn inside<T>(
+    store: &PageStore,
+    mut f: impl FnMut(&WriteGuard<'_>) -> Attempt<T>,
+) -> Result<Option<T>> {
     loop {
         let door = store.enter_for(Space::Ordinary)?;
         let interrupt = match f(&door) {
             Ok(value) => return Ok(Some(value)),
-            Err(Interrupt::HotFull) => return Ok(None),
+            Err(Retry::HotFull) => return Ok(None),
             Err(e) => e,
         };
         drop(door);
@@ -65,7 +68,7 @@ fn peek(store: &PageStore, pid: PageId) -> Result<Option<Records>> {
                     Err(e) => e,
                 }
             }
-            Err(Interrupt::Conflict) if store.shared(pid).is_ok() => continue,
+            Err(Retry::Conflict) if store.shared(pid).is_ok() => continue,
             Err(e) => e,
         };
         store.settle(interrupt)?;

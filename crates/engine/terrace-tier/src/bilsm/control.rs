@@ -36,14 +36,14 @@ impl Default for Law {
 
 /// What a decision came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Decision {
     /// Promotion ends.
     Off,
     /// It begins.
     On,
 }
 
-/// See the module's text. It begins with promotion on.
+/// Decides when promotion is worth while. It begins with promotion on.
 #[derive(Debug, Default)]
 pub struct Control {
     law: Law,
@@ -102,7 +102,7 @@ impl Control {
         benefit: f64,
         promoted: u64,
         least: impl FnOnce() -> u64,
-    ) -> Option<Turn> {
+    ) -> Option<Decision> {
         let law = self.law;
         let number = self.samples;
         self.samples += 1;
@@ -119,14 +119,14 @@ impl Control {
         match self.ended_at {
             None if slope.abs() < law.low && self.promoted >= least() => {
                 self.ended_at = Some(now);
-                Some(Turn::Off)
+                Some(Decision::Off)
             }
             Some(ended_at)
                 if slope.abs() > law.high || law.returned.is_some_and(|r| now >= ended_at / r) =>
             {
                 self.ended_at = None;
                 self.promoted = 0;
-                Some(Turn::On)
+                Some(Decision::On)
             }
             _ => None,
         }
@@ -145,7 +145,7 @@ mod tests {
         seconds: u64,
         course: impl Fn(f64) -> f64,
         promoted: impl Fn(u64) -> u64,
-    ) -> Vec<(u64, Turn)> {
+    ) -> Vec<(u64, Decision)> {
         let mut control = Control::new(law);
         let mut turns = Vec::new();
         for t in 0..seconds {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_shift_is_seen_when_the_model_sees_it() {
         let seen = |height, second| turns(law(second), 0, 2400, shifted(height), |_| 0);
-        use Turn::{Off, On};
+        use Decision::{Off, On};
         assert_eq!(seen(0.05, false), [(555, Off)]);
         assert_eq!(seen(0.05, true), [(555, Off)]);
         assert_eq!(seen(0.1, false), [(555, Off)]);
@@ -202,7 +202,12 @@ mod tests {
             let wave = |t: f64| if t % 90.0 < 12.0 { 0.1 } else { 0.0 };
             let course = |t: f64| shifted(0.3)(t) + noise[t as usize] + wave(t);
             let seen = turns(law(true), 0, 2400, course, |_| 0);
-            let [(off, Turn::Off), (on, Turn::On), (again, Turn::Off)] = seen[..] else {
+            let [
+                (off, Decision::Off),
+                (on, Decision::On),
+                (again, Decision::Off),
+            ] = seen[..]
+            else {
                 panic!("{seed}: {seen:?}");
             };
             // Within two windows of the plateau, which begins after some 450 s, and of the shift.
@@ -212,7 +217,7 @@ mod tests {
             // Twenty windows of noise alone.
             let still = |t: f64| 0.4 + noise[t as usize] + wave(t);
             let seen = turns(law(true), 0, 2000, still, |_| 0);
-            assert!(matches!(seen[..], [(_, Turn::Off)]), "{seed}: {seen:?}");
+            assert!(matches!(seen[..], [(_, Decision::Off)]), "{seed}: {seen:?}");
         }
     }
 
@@ -220,13 +225,13 @@ mod tests {
     #[test]
     fn so_many_are_promoted_first() {
         let seen = |least| turns(law(true), least, 2000, |_| 0.4, |_| 10);
-        assert_eq!(seen(0), [(105, Turn::Off)]);
-        assert_eq!(seen(10_000), [(1005, Turn::Off)]);
+        assert_eq!(seen(0), [(105, Decision::Off)]);
+        assert_eq!(seen(10_000), [(1005, Decision::Off)]);
         assert_eq!(seen(30_000), []);
         // What was promoted before it ended does not count for the next time: the top of a bump has no slope.
         let bump = |t: f64| if t < 600.0 { 0.3 } else { 0.6 };
         let seen = turns(law(true), 1000, 2000, bump, |_| 5);
-        let [(_, Turn::Off), (on, Turn::On), (off, Turn::Off)] = seen[..] else {
+        let [(_, Decision::Off), (on, Decision::On), (off, Decision::Off)] = seen[..] else {
             panic!("{seen:?}");
         };
         assert!(on > 600 && off >= on + 199, "{seen:?}");

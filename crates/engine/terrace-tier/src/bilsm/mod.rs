@@ -10,7 +10,7 @@ mod policy;
 mod rates;
 mod working_set;
 
-pub use control::{Control, Law, Turn};
+pub use control::{Control, Decision, Law};
 pub use policy::{BiLsm, BiLsmOptions, Clock};
 pub use rates::Rates;
 pub use working_set::WorkingSet;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use terrace_base::sync::Mutex;
 
-use super::control::{Control, Law, Turn};
+use super::control::{Control, Decision, Law};
 use super::rates::Rates;
 use super::working_set::WorkingSet;
 use crate::policy::{Admission, Policy};
@@ -28,7 +28,7 @@ pub struct BiLsmOptions {
     pub control: Option<Law>,
     /// The period of the control.
     pub period: Duration,
-    /// Whether promotion goes on until so many records have come in as the working set has.
+    /// Whether promotion goes on until as many records have come in as the working set has.
     pub working_set: bool,
 }
 
@@ -60,7 +60,7 @@ struct Lookups {
 struct Course {
     control: Control,
     sampled: Duration,
-    turns: Vec<(Duration, Turn)>,
+    turns: Vec<(Duration, Decision)>,
 }
 
 /// See [`BiLsmOptions`].
@@ -106,7 +106,7 @@ impl BiLsm {
     }
 
     /// When the control has switched promotion off and on again.
-    pub fn turns(&self) -> Vec<(Duration, Turn)> {
+    pub fn turns(&self) -> Vec<(Duration, Decision)> {
         self.course.lock().turns.clone()
     }
 }
@@ -125,7 +125,7 @@ impl Policy for BiLsm {
         admitted
     }
 
-    /// Nobody has read it yet where it is now.
+    /// No reader has read it yet where it is now.
     fn newcomer(&self, _: u8) -> u8 {
         0
     }
@@ -204,7 +204,7 @@ impl Policy for BiLsm {
         let (all, missed) = (take(&of.all), take(&of.missed));
         let (depth, admitted) = (take(&of.depth), take(&of.admitted));
         if all == 0 {
-            // Nothing is known of a time in which nobody asked.
+            // Nothing is known of a time in which nothing was asked for.
             return;
         }
         let (all, levels) = (all as f64, levels().max(1) as f64);
@@ -214,7 +214,7 @@ impl Policy for BiLsm {
             false => 0,
         };
         if let Some(turn) = course.control.sample(benefit, admitted, least) {
-            self.on.store(turn == Turn::On, Ordering::Relaxed);
+            self.on.store(turn == Decision::On, Ordering::Relaxed);
             course.turns.push((now, turn));
         }
     }
@@ -265,7 +265,7 @@ mod tests {
         assert!(!pass(1000, 2));
         assert!(pass(200, 9), "{:?}", policy.turns());
         let turns: Vec<_> = policy.turns().into_iter().map(|(_, turn)| turn).collect();
-        assert_eq!(turns[..2], [Turn::Off, Turn::On]);
+        assert_eq!(turns[..2], [Decision::Off, Decision::On]);
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::collections::HashMap;
 
 /// Share of the accesses that the working set takes.
 const SHARE: f64 = 0.9;
-/// Of so many keys one is counted, at first.
+/// Of this many keys one is counted, at first.
 const FIRST_PART: u64 = 64;
 /// Most keys that are counted: with more of them one of twice as many is.
 const MOST_KEYS: usize = 16 << 10;
 /// Accesses to each key, in the mean, after which the counts are halved.
 const MOST_EACH: u64 = 32;
 
-/// See the module's text.
+/// An estimate of how many records take nine tenths of the accesses.
 #[derive(Debug)]
 pub struct WorkingSet {
     part: u64,

@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use terrace_access::Flags;
 use terrace_base::sync::Mutex;
+use terrace_base::sync::atomic::AtomicU64;
 
 /// Number of use counts.
-const COUNTS: usize = Flags::MAX_USE as usize + 1;
+pub(super) const COUNTS: usize = Flags::MAX_USE as usize + 1;
 /// What a leaf's figures weigh against those of the leaf looked at after it: about a hundred leaves
 /// are remembered.
 const FADING: f64 = 0.99;
+/// Leaves over which the mean of stale records runs.
+const STALE_LEAVES: u64 = 64;
 
-/// See the module's text. A hint: lost at a crash, and learned anew within a hundred leaves.
+/// How the use counts of a hot tier are spread. A hint: lost at a crash, and learned anew within a hundred leaves.
 #[derive(Default)]
 pub(crate) struct Levels {
     /// Records by use count.
@@ -27,6 +30,10 @@ pub(crate) struct Levels {
     /// Share of all records that are idle, in 65536ths: more than what was asked for when more were not
     /// used at all.
     part: AtomicU32,
+    /// About how many records per hot leaf are dirty and idle: leaf-local replacement passes by them,
+    /// so that something else must get them clean. A running mean over the leaves that the hand sees,
+    /// in 64ths, and one more so that 0 means that it has not seen any.
+    stale: AtomicU64,
 }
 
 impl Levels {
@@ -65,7 +72,29 @@ impl Levels {
         self.idle(count) > 0.5
     }
 
-    /// Probability that a record with this use count is idle; one that nobody has used always is.
+    /// Draws whether a record with this use count is idle: of those at the bound, a part is.
+    pub fn draw_idle(&self, count: u8) -> bool {
+        let idle = self.idle(count);
+        idle >= 1.0 || (idle > 0.0 && f64::from(crate::random::next()) < idle * 4294967296.0)
+    }
+
+    /// Of a leaf `records` records are dirty and idle.
+    pub fn note_stale(&self, records: u64) {
+        // Counts of threads that come at the same instant may get lost.
+        let sum = match self.stale.load(Ordering::Relaxed) {
+            0 => records * STALE_LEAVES,
+            n => (n - 1) - (n - 1).div_ceil(STALE_LEAVES) + records,
+        };
+        self.stale.store(sum + 1, Ordering::Relaxed);
+    }
+
+    /// Whether it is worth while to look for such records.
+    pub fn are_stale_likely(&self) -> bool {
+        let n = self.stale.load(Ordering::Relaxed);
+        n == 0 || n > STALE_LEAVES / 2
+    }
+
+    /// Probability that a record with this use count is idle; one that was never used always is.
     pub fn idle(&self, count: u8) -> f64 {
         let idle = self.idle.load(Ordering::Relaxed);
         let bound = (idle >> 16) as u8;
@@ -97,7 +126,7 @@ mod tests {
             levels.note(&[50, 10, 20, 20, 0, 0, 0, 0], 0.2);
         }
         assert_eq!((levels.idle(0), levels.idle(1)), (1.0, 0.0));
-        // A policy that does without: what nobody used, nothing else.
+        // A policy that does without: what was not used, nothing else.
         levels.note(&[0, 100, 0, 0, 0, 0, 0, 0], 0.0);
         assert_eq!((levels.idle(0), levels.idle(1)), (1.0, 0.0));
     }

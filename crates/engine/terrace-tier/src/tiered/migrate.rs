@@ -9,15 +9,19 @@
 use std::ops::Range;
 
 use terrace_access::{
-    Attempt, Door, Flags, LargeRef, Plan, Rising, Room, Scattered, Sweep, Tier, Value, Window,
+    AccessMethod, Attempt, Flags, LargeRef, Neighbours, Ordered, Plan, Rising, Room, Scattered,
+    Sweep, Value, Window, WriteGuard,
 };
 use terrace_base::Result;
-use terrace_pages::{Cause, Interrupt, Space};
+use terrace_pages::{Cause, Retry};
 
-use super::Tiered;
+use super::entry::Entry;
+use super::faults;
+use super::tiers::{Pair, Tiers};
 use crate::context::TierContext;
-use crate::fault::{Fault, Point, planted, reached};
-use crate::locks::{RecordLock, hash_of};
+use crate::fault::{Point, reached};
+use crate::locks::RecordLock;
+use crate::runs::read_ahead;
 use crate::value::{Guard, free_inside, free_large};
 
 /// Records that are locked at once.
@@ -33,18 +37,9 @@ const STEP_RECORDS: usize = 256;
 /// The same for writing along, for which a reader waits: a leaf of a heap's index leads to hundreds.
 const ALONG_RECORDS: usize = 64;
 
-/// Faults in how a single record is written.
-const ALONE: [Fault; 5] = [
-    Fault::ExpiredDirtyDropped,
-    Fault::DirtyForgotten,
-    Fault::TombstoneForgotten,
-    Fault::DemotionInserts,
-    Fault::ChainKept,
-];
-
 /// Which hot records are written to the cold tier.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Selected {
+pub(super) enum Selected {
     /// All that it does not have.
     Dirty,
     /// Tombstones alone.
@@ -64,26 +59,25 @@ impl Selected {
     }
 }
 
+/// Which of the records that were written leave the hot tier; the others stay, and are clean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drops {
+    /// Only what is deleted.
+    Tombstones,
+    /// That, and what was not used.
+    Unused,
+    /// All of them.
+    All,
+}
+
 /// What is written, and what becomes of it above.
 #[derive(Clone, Copy)]
-pub(crate) struct Down {
+pub(super) struct Down {
     pub selected: Selected,
-    /// Whether those that nobody has used leave the hot tier.
-    pub drop_unused: bool,
+    pub drops: Drops,
     /// Whether a hand makes room, leaf after leaf, so that much comes to each cold page; or else a little to
     /// pages here and there.
     pub rises: bool,
-}
-
-/// How migration gets through the gate.
-#[derive(Clone, Copy)]
-pub(crate) enum Entry<'d> {
-    /// Waiting if need be; the caller holds nothing.
-    Wait(Space),
-    /// Only if that takes no waiting.
-    Try,
-    /// The caller is inside already (a batch; waiting inside is its documented exception).
-    Inside(&'d Door<'d>),
 }
 
 /// Large values that the cold tier gives up.
@@ -99,59 +93,40 @@ struct RunDone {
     /// Records of the run that were dealt with, skipped ones included.
     records: usize,
     /// What stopped it before its end.
-    interrupt: Option<Interrupt>,
+    interrupt: Option<Retry>,
 }
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
-    /// Settles an interrupt between two attempts of a migration; inside a sweep `HotFull` cannot
+impl<P: Pair> Tiers<P> {
+    /// Settles a retry between two attempts of a migration; inside a sweep `HotFull` cannot
     /// come up, because only the cold tier is inserted into.
-    fn pause(&self, interrupt: Interrupt) -> Result<()> {
-        self.context.share.note_for_records(&interrupt);
-        let settle = |interrupt| self.context.store.settle(interrupt);
+    fn pause(&self, interrupt: Retry) -> Result<()> {
+        self.context().share.note_for_records(&interrupt);
+        let settle = |interrupt| self.store().settle(interrupt);
         TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
     }
 
-    /// Runs `f` inside the gate; `None` when the gate could not be had without waiting.
-    pub(crate) fn inside<T>(
-        &self,
-        entry: Entry<'_>,
-        f: impl FnOnce(&Door<'_>) -> T,
-    ) -> Result<Option<T>> {
-        Ok(match entry {
-            Entry::Wait(space) => Some(f(&self.context.store.enter_for(space)?)),
-            Entry::Try => self.context.store.try_enter().map(|door| f(&door)),
-            Entry::Inside(door) => Some(f(door)),
-        })
-    }
-
     /// The range of positions that the cold leaf at `position` covers goes into `span`.
-    pub(crate) fn cold_span(&self, position: &[u8], span: &mut Window) -> Result<()> {
-        while let Err(i) = self.cold.try_span(position, span) {
+    pub fn cold_span(&self, position: &[u8], span: &mut Window) -> Result<()> {
+        while let Err(i) = self.cold().try_span(position, span) {
             self.pause(i)?;
         }
         Ok(())
     }
 
-    /// Writes the dirty hot records of one cold leaf's range to it, and closes that up; but not the leaves of
+    /// Writes hot records of one cold leaf's range to it, and closes that up; but not the leaves of
     /// an index, which lead to several hundred records each, so that several hot leaves come to each of them
     /// in turn: what is closed up would be split at once, and the hand closes them up when it looks, if it
-    /// does. The records become clean; with `drop_unused` those that nobody has used leave the hot tier;
-    /// for `rises` see [`Down`]. Returns how many were written.
-    pub(crate) fn write_back(
+    /// does. Returns how many were written.
+    pub fn write_back(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
-        (drop_unused, rises): (bool, bool),
+        down: Down,
         entry: Entry<'_>,
     ) -> Result<usize> {
-        let down = Down {
-            selected: Selected::Dirty,
-            drop_unused,
-            rises,
-        };
         let written = self.write_range((low, high), down, entry, usize::MAX)?;
-        let looks = self.options.policy.accesses_per_look().is_finite();
-        if written > 0 && !(C::INDEXED && looks) {
+        let looks = self.policy().accesses_per_look().is_finite();
+        if written > 0 && !(P::Cold::CAPABILITIES.indexed && looks) {
             self.close_up(low, high, entry)?;
         }
         Ok(written)
@@ -159,7 +134,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// Writes the tombstones of one cold leaf's range, which leave the hot tier. Returns how many there
     /// were.
-    pub(crate) fn write_tombstones(
+    pub fn write_tombstones(
         &self,
         low: &[u8],
         high: Option<&[u8]>,
@@ -167,27 +142,26 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     ) -> Result<usize> {
         let down = Down {
             selected: Selected::Deleted,
-            drop_unused: false,
+            drops: Drops::Tombstones,
             rises: true,
         };
         self.write_range((low, high), down, entry, usize::MAX)
     }
 
     /// Closes up what the cold tier has in this range. Whatever is in the way stays as it is.
-    pub(crate) fn close_up(&self, low: &[u8], high: Option<&[u8]>, entry: Entry<'_>) -> Result<()> {
+    pub fn close_up(&self, low: &[u8], high: Option<&[u8]>, entry: Entry<'_>) -> Result<()> {
         let mut next = Some(low.to_vec());
         while let Some(from) = next {
-            next = match self.inside(entry, |door| self.cold.try_close_up(door, &from, high))? {
-                Some(Ok(next)) => next,
-                Some(Err(Interrupt::Fail(e))) => return Err(e),
-                Some(Err(_)) | None => None,
-            };
+            let closed = entry.attempt(self.store(), |door| {
+                self.cold().try_close_up(door, &from, high)
+            })?;
+            next = closed.flatten();
         }
         Ok(())
     }
 
-    /// As [`Tiered::write_back`], without closing up; of about `most` records only.
-    pub(crate) fn write_range(
+    /// As [`Tiers::write_back`], without closing up; of about `most` records only.
+    pub fn write_range(
         &self,
         (low, high): (&[u8], Option<&[u8]>),
         down: Down,
@@ -195,16 +169,17 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         most: usize,
     ) -> Result<usize> {
         let Some(hot) = self.hot() else { return Ok(0) };
-        if C::BLIND {
+        if let Some(merging) = self.cold().merging()
+            && matches!(entry, Entry::Try)
+            && merging.is_behind()
+        {
             // Whoever may wait for it has done so, or knows that it must not: see `HotTier::catch_up`.
-            if matches!(entry, Entry::Try) && self.cold.is_behind() {
-                return Ok(0);
-            }
+            return Ok(0);
         }
         let mut written = 0;
         let mut cursor = low.to_vec();
-        let mut guard = Guard::new(&self.context.store);
-        self.context.with_windows(|found, copy| {
+        let mut guard = Guard::new(self.store());
+        self.context().with_windows(|found, copy| {
             found.set_keys_only(true);
             copy.set_limit(match down.selected {
                 // What may stay was perhaps used no more when it was copied.
@@ -219,19 +194,21 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 }
                 let mut from = 0;
                 while from < found.len() && written < most {
-                    let run = match self.context.store.has_slack_for(2 * RUN as u64) {
+                    let run = match self.store().has_slack_for(2 * RUN as u64) {
                         true => RUN,
                         false => SCARCE_RUN,
                     };
                     let to = (from + run).min(found.len());
-                    if let Err(i) = self.cold.try_reach_to_put(found.key(from)) {
+                    if let Err(i) = self.cold().try_reach_to_put(found.key(from)) {
+                        if most == usize::MAX && !entry.is_inside() {
+                            read_ahead(self.context(), self.cold(), found, from, &i);
+                        }
                         self.pause(i)?;
                         continue;
                     }
                     let mut chains = Vec::new();
-                    let run = self.inside(entry, |door| {
-                        let may_unlink =
-                            || matches!(entry, Entry::Inside(_)) || guard.allows_unlinking();
+                    let run = entry.inside(self.store(), |door| {
+                        let may_unlink = || entry.is_inside() || guard.allows_unlinking();
                         let mut chains = Chains {
                             freed: &mut chains,
                             may_unlink: &may_unlink,
@@ -239,11 +216,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                         let run = self.run(hot, door, found, from..to, copy, &mut chains, down);
                         let chains = chains.freed;
                         if let Entry::Inside(door) = entry {
-                            free_inside(&self.context.store, door, chains.drain(..))?;
+                            free_inside(self.store(), door, chains.drain(..))?;
                         }
                         run
                     })?;
-                    free_large(&self.context.store, chains)?;
+                    free_large(self.store(), chains)?;
                     let Some(run) = run.transpose()? else {
                         return Ok(written);
                     };
@@ -276,8 +253,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
-        hot: &H,
-        door: &Door<'_>,
+        hot: &P::Hot,
+        door: &WriteGuard<'_>,
         found: &Window,
         range: Range<usize>,
         copy: &mut Window,
@@ -290,23 +267,19 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let mut select = |flags: Flags| down.selected.wants(flags);
         let mut copy_run =
             |copy: &mut Window| hot.try_window_within(first, Some(&behind), &mut select, copy);
-        let copied_early = planted(Fault::CopyBeforeLock) && copy_run(copy).is_ok();
-        if copied_early {
-            reached(Point::Demoting);
-        }
-        let slot_of = |i| self.context.locks.slot(self.id, H::key_at(found.key(i)));
+        let copied_early = faults::copies_early(|| copy_run(copy).is_ok());
+        let slot_of = |i| {
+            self.context()
+                .locks
+                .slot(self.id(), P::Hot::key_at(found.key(i)))
+        };
         let slots: Vec<usize> = (from..to).map(slot_of).collect();
         // Each lies on a cache line of its own, and no two are waited for together once they are taken. That
         // is all that this look at them is for.
-        let _ = std::hint::black_box(self.context.locks.count_free(&slots));
+        let _ = std::hint::black_box(self.context().locks.count_free(&slots));
         let locks: Vec<Option<RecordLock<'_>>> = slots
             .iter()
-            .map(|&slot| {
-                if planted(Fault::WaitForLock) {
-                    return Some(self.context.locks.lock(slot));
-                }
-                self.context.locks.try_lock(slot)
-            })
+            .map(|&slot| faults::lock_of_run(&self.context().locks, slot))
             .collect();
         // Under the locks the copy is what it will stay.
         if !copied_early && let Err(interrupt) = copy_run(copy) {
@@ -316,10 +289,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 interrupt: Some(interrupt),
             });
         }
-        if planted(Fault::DropBeforeWrite) {
-            self.settle_hot(hot, door, copy, 0..copy.len(), (true, false))?;
-            reached(Point::BetweenTiers);
-        }
+        faults::drop_first(|| self.settle_hot(hot, door, copy, 0..copy.len(), Drops::Unused))?;
         if !copied_early {
             reached(Point::Demoting);
         }
@@ -339,13 +309,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 at += 1;
             }
         }
-        self.bury_expired(copy, &which);
+        self.expires().bury(copy, &which);
         let (written, interrupt) = self.write_run(door, copy, &which, chains, down.rises);
-        if let Some(interrupt) = &interrupt
-            && planted(Fault::WaitUnderLock)
-        {
-            self.pause(interrupt.clone())?;
-        }
+        faults::wait_under_lock(&interrupt, |interrupt| self.pause(interrupt))?;
         let records = match written < which.len() {
             true => of[written],
             false => to - from,
@@ -354,17 +320,16 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let mut done = vec![false; to - from];
         of[..written].iter().for_each(|&i| done[i] = true);
         reached(Point::BetweenTiers);
-        let goes = (down.drop_unused, down.selected == Selected::Flushed);
-        let settled = self.settle_hot(hot, door, copy, which.iter().copied(), goes);
+        let settled = self.settle_hot(hot, door, copy, which.iter().copied(), down.drops);
         let dropped = settled.map_err(|e| {
             // A chain that both records would free, one after the other, must never come to that.
             if which.iter().any(|&at| copy.entry(at).large.is_some()) {
-                return self.context.store.poison(&e);
+                return self.store().poison(&e);
             }
             e
         })?;
-        self.events.demotions.add(dropped);
-        self.events.cleaned.add(written as u64);
+        self.events().demotions.add(dropped);
+        self.events().cleaned.add(written as u64);
         release(locks, |i| done[i]);
         Ok(RunDone { records, interrupt })
     }
@@ -373,20 +338,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Returns how many were written, and what stopped it before the last.
     fn write_run(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         copy: &Window,
         which: &[usize],
         chains: &mut Chains<'_>,
         rises: bool,
-    ) -> (usize, Option<Interrupt>) {
+    ) -> (usize, Option<Retry>) {
         let mut written = 0;
         while written < which.len() {
-            // A fault that is planted is one of single records.
-            if !ALONE.iter().any(|fault| planted(*fault)) {
-                let put = self.cold.put_run(door, copy, &which[written..]);
-                let more = usize::from(planted(Fault::RunMiscounted) && put > 0);
-                written = (written + put + more).min(which.len());
-            }
+            written += faults::put_run(self.cold(), door, copy, &which[written..]);
             let Some(&at) = which.get(written) else {
                 break;
             };
@@ -401,22 +361,14 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Makes the cold tier say what the hot record says.
     fn write_cold(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         copy: &Window,
         at: usize,
         chains: &mut Chains<'_>,
         rises: bool,
     ) -> Attempt<()> {
         let entry = copy.entry(at);
-        // The chain is that of the cold record, which says just this.
-        if entry.large.is_some() && !entry.flags.is_dirty() && !planted(Fault::ChainTwice) {
-            return Ok(());
-        }
-        let buried = entry.flags.is_deleted() && !copy.value(at).is_empty();
-        if planted(Fault::DirtyForgotten)
-            || (planted(Fault::ExpiredDirtyDropped) && buried)
-            || (planted(Fault::TombstoneForgotten) && entry.flags.is_deleted())
-        {
+        if !faults::is_written(&entry, copy.value(at)) {
             return Ok(());
         }
         let value = match entry.large {
@@ -428,26 +380,23 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 && Some(old) != entry.large
                 && !(chains.may_unlink)()
             {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
-            Ok(if before.is_some() && planted(Fault::DemotionInserts) {
-                Plan::Keep
-            } else if entry.flags.is_deleted() {
-                Plan::Erase
-            } else {
-                Plan::Put(value, Flags::NONE)
-            })
+            let plan = match entry.flags.is_deleted() {
+                true => Plan::Erase,
+                false => Plan::Put(value, Flags::NONE),
+            };
+            Ok(faults::demoted(before.is_some(), plan))
         };
-        let key = H::key_at(copy.key(at));
+        let key = P::Hot::key_at(copy.key(at));
         let room: &mut dyn Room = if rises { &mut Rising } else { &mut Scattered };
         let done = self
-            .cold
+            .cold()
             .try_edit(door, key, &mut plan, room, &mut || Ok(()))?;
         if let Some((_, Some(old))) = done.before
             && Some(old) != entry.large
-            && !planted(Fault::ChainKept)
         {
-            chains.freed.push(old);
+            faults::free_chain(chains.freed, old);
         }
         Ok(())
     }
@@ -457,11 +406,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// is not in memory may stay dirty.
     fn settle_hot(
         &self,
-        hot: &H,
-        door: &Door<'_>,
+        hot: &P::Hot,
+        door: &WriteGuard<'_>,
         copy: &Window,
         done: impl Iterator<Item = usize>,
-        (drop_unused, drop_all): (bool, bool),
+        drops: Drops,
     ) -> Result<u64> {
         let mut left: Vec<usize> = done.collect();
         let mut dropped = 0;
@@ -474,7 +423,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 which.clear();
                 gone.clear();
                 for &at in &left {
-                    let key = H::key_at(copy.key(at));
+                    let key = P::Hot::key_at(copy.key(at));
                     let Some(i) = page.find_behind(key, near)? else {
                         elsewhere.push(at);
                         continue;
@@ -483,9 +432,13 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                     let flags = page.flags(i)?;
                     let uses = flags.use_count();
                     // One that has expired is deleted in the copy alone.
-                    let is_deleted = copy.entry(at).flags.is_deleted();
-                    let goes = is_deleted || drop_all || (drop_unused && self.levels.is_idle(uses));
-                    if flags.is_deleted() || goes {
+                    let is_deleted = flags.is_deleted() || copy.entry(at).flags.is_deleted();
+                    let goes = match drops {
+                        Drops::Tombstones => false,
+                        Drops::Unused => self.levels().is_idle(uses),
+                        Drops::All => true,
+                    };
+                    if is_deleted || goes {
                         which.push(i);
                         gone.push((i, at, uses));
                     } else {
@@ -498,8 +451,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                         elsewhere.push(at);
                         continue;
                     }
-                    let hash = hash_of(self.id, H::key_at(copy.key(at)));
-                    self.context.sketch.keep(hash, uses);
+                    let hash = self.hash(P::Hot::key_at(copy.key(at)));
+                    self.context().sketch.keep(hash, uses);
                     dropped += 1;
                 }
                 // The first one is in this leaf if it is anywhere.
@@ -511,15 +464,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             });
             match visited {
                 Ok(()) => {}
-                // Latches are held for short, by nobody who waits for these locks.
-                Err(Interrupt::Conflict) => self.context.store.back_off()?,
-                Err(Interrupt::Fail(e)) => return Err(e),
+                // Latches are held for short, by no thread that waits for these locks.
+                Err(Retry::Conflict) => self.store().back_off()?,
+                Err(Retry::Fail(e)) => return Err(e),
                 // The page has left memory, as hot ones do where there are more than may be. A chain must
                 // not have two owners, so for that it is waited for.
                 Err(other) if left.iter().any(|&at| copy.entry(at).large.is_some()) => {
                     self.pause(other)?;
                 }
-                // Others stay dirty, and are written once more: nobody waits for a disk in here.
+                // Others stay dirty, and are written once more: no thread waits for a disk in here.
                 Err(_) => break,
             }
         }
@@ -528,22 +481,22 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// A miss has just read the cold page of `key`. If enough unused dirty hot records belong to it,
     /// its dirty ones are written now: a write without a read. Never waits for the gate.
-    pub(crate) fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
+    pub fn write_along(&self, key: &[u8], least: usize) -> Result<()> {
         let Some(hot) = self.hot() else { return Ok(()) };
         let _because = Cause::Demotion.begin();
         let (mut span, mut place) = (Window::new(), Vec::new());
         let looked = self
-            .cold
+            .cold()
             .try_position(key, &mut place)
-            .and_then(|position| self.cold.try_near(position, &mut span));
+            .and_then(|position| self.cold().try_near(position, &mut span));
         if looked.is_err() {
             return Ok(());
         }
         let mut unused = 0;
-        let counted = self.context.with_windows(|found, _| {
+        let counted = self.context().with_windows(|found, _| {
             found.set_keys_only(true);
             let mut dirty =
-                |flags: Flags| flags.is_dirty() && self.levels.is_idle(flags.use_count());
+                |flags: Flags| flags.is_dirty() && self.levels().is_idle(flags.use_count());
             let mut cursor = span.low.clone();
             loop {
                 hot.try_window_within(&cursor, span.high.as_deref(), &mut dirty, found)?;
@@ -562,12 +515,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         let (low, high) = (&span.low, span.high.as_deref());
         let down = Down {
             selected: Selected::Dirty,
-            drop_unused: false,
+            drops: Drops::Tombstones,
             rises: false,
         };
         let written = self.write_range((low, high), down, Entry::Try, ALONG_RECORDS)?;
         // As behind the sweep.
-        if written > 0 && !C::INDEXED {
+        if written > 0 && !P::Cold::CAPABILITIES.indexed {
             self.close_up(low, high, Entry::Try)?;
         }
         Ok(())

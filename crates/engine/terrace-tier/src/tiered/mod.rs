@@ -4,10 +4,12 @@
 //! one (a tombstone too) is right. Rule 2: only the holder of a record's lock changes or moves it.
 //! Rule 10: a blind put touches no cold page.
 
-mod as_structure;
+mod entry;
 mod expired;
+mod faults;
 mod flush;
 mod hand;
+mod leaves;
 mod levels;
 mod look;
 mod migrate;
@@ -16,13 +18,15 @@ mod promote;
 mod purge;
 mod put;
 mod room;
+mod save;
 mod scan;
 mod sorted;
 mod state;
 mod stored;
 mod sweep;
-mod turn;
+mod tiers;
 mod verify;
 mod write_through;
 
-pub use state::{OnHotRoot, TierOptions, Tiered};
+pub use state::Tiered;
+pub use tiers::{OnHotRoot, TierOptions};

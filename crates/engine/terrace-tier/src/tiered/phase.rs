@@ -1,23 +1,23 @@
 //! Notices when other records have become hot, so that what was hot is forgotten at once and not by and by.
 //!
 //! Ageing goes by misses, and takes as long as it takes to learn who is worth a place: right while the hot set
-//! drifts. When it moves elsewhere, the old one would keep its places for several rounds of ageing, and nobody
+//! drifts. When it moves elsewhere, the old one would keep its places for several rounds of ageing, and no reader
 //! asks for it any more. Then far more reads miss than did until now, and as many of them as ever are of records
 //! that were asked for before. Who reads everything once makes many misses too; but hardly one of them is of such
 //! a record, and the hot set is asked for again afterwards.
 
 use terrace_access::Flags;
 
-/// The share of reads that miss is looked at after so many reads for each record of the structure.
+/// The share of reads that miss is looked at after this many reads for each record of the structure.
 const READS_PER_LOOK: f64 = 1.0 / 32.0;
 /// But after no fewer reads: of a few the share is by chance.
 const LEAST_READS: f64 = 2000.0;
-/// So many times the usual share, and so much more, is another phase.
+/// This many times the usual share, and [`MORE`] above that, is another phase.
 const TIMES: f32 = 1.4;
 const MORE: f32 = 0.03;
-/// It has to be seen so many times running.
+/// It has to be seen this many times running.
 const RUNNING: u32 = 5;
-/// What one look says about what is usual: one part in so many.
+/// What one look says about what is usual: one part in this many.
 const NEW_PART: f32 = 8.0;
 /// Rounds of ageing that are made at once then: of the highest count nothing is left.
 const ROUNDS: u64 = Flags::MAX_USE as u64;
@@ -44,7 +44,7 @@ struct Shares {
     wanted: f32,
 }
 
-/// See the module's text. Small: each structure has one.
+/// Notices when other records have become hot. Small: each structure has one.
 #[derive(Default)]
 pub(crate) struct Phase {
     /// Up to where it has looked: the lower halves, for it looks long before they come round.
@@ -58,7 +58,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// How many rounds of ageing are due at once; there are about so many records. O(1).
+    /// How many rounds of ageing are due at once; there are about `records` records. O(1).
     pub fn rounds_due(&mut self, now: Seen, records: f64) -> u64 {
         let since = |now: u64, then: u32| f64::from((now as u32).wrapping_sub(then));
         let reads = since(now.reads, self.reads);

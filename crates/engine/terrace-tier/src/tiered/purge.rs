@@ -1,21 +1,23 @@
 //! Tombstones on their way out: what was deleted leaves the cold tier, and its tombstone the hot one.
 //!
 //! A delete touches no cold page (rule 10), it leaves a tombstone above. Whoever makes room takes
-//! tombstones with him; but where nobody needs room they would stay for ever, and with them the
+//! tombstones with him; but where no writer needs room they would stay for ever, and with them the
 //! records below: after everything was deleted the file would be as long as before. So a round through
 //! the hot leaves writes tombstones, and nothing else: when there are about enough of them that each cold
 //! leaf is worth a read, or after a while, and in a compaction, if there is any: what is deleted may be few values
-//! of many pages each. How many a hot tier had when it was opened nobody has counted, so there is one round then.
+//! of many pages each. How many a hot tier had when it was opened is not known, so there is one round then.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use terrace_access::{Flags, Sweep, Tier, Waits};
+use terrace_access::{AccessMethod, Flags, Ordered, Tier, Waits, Window};
 use terrace_base::Result;
-use terrace_pages::Space;
+use terrace_base::sync::Mutex;
+use terrace_pages::{PageStore, Space};
 
-use super::Tiered;
-use super::hand::Purging;
-use super::migrate::{Entry, Selected};
+use super::entry::Entry;
+use super::leaves::{behind, pack};
+use super::migrate::Selected;
+use super::tiers::{Pair, Tiers};
 use crate::context::TierContext;
 
 /// Deletes since the last round, for each hot leaf, before which there is no other at once. A look at a leaf that
@@ -35,16 +37,61 @@ const STEP_COLD_LEAVES: usize = 64;
 /// Scans that leave tombstones alone after one could not write them, on a full disk say.
 const SCANS_AFTER_AN_ERROR: u32 = 256;
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
+/// Where the round of a hot tier stands. A hint: lost at a crash, with the count of deletes.
+#[derive(Default)]
+struct Round {
+    at: Vec<u8>,
+    under_way: bool,
+    /// Deletes before this round, or the last one.
+    deletes: u64,
+    /// Whether each tombstone is one of them, or of those since: not before the first round after an opening.
+    is_counted: bool,
+    /// Whether changes go on with it.
+    is_urgent: bool,
+}
+
+impl Round {
+    /// Goes on here.
+    fn resume(&mut self, at: &[u8]) {
+        self.at.clear();
+        self.at.extend_from_slice(at);
+        self.under_way = true;
+    }
+
+    /// Goes on behind the leaf that was just taken, if there is any.
+    fn go_on(&mut self, behind: Option<&Vec<u8>>) {
+        match behind {
+            Some(position) => self.resume(position),
+            None => self.under_way = false,
+        }
+    }
+}
+
+/// The rounds of one structure.
+#[derive(Default)]
+pub(super) struct Purges {
+    round: Mutex<Round>,
+    /// Scans that leave tombstones alone.
+    put_off: AtomicU32,
+}
+
+impl Purges {
+    /// Of a structure that was just made, or opened: then what is there has not been counted.
+    pub fn of(is_new: bool) -> Purges {
+        let purges = Purges::default();
+        purges.round.lock().is_counted = is_new;
+        purges
+    }
+
     /// Goes on with the round, or begins one if it is due: some leaves. With `waited` it is due if there is, or may
     /// be, any tombstone. Returns whether one is under way. Blocking; the caller holds
     /// nothing.
     ///
     /// # Errors
     /// Those of the store, but for pages that cannot be read: what belongs there stays above.
-    pub(crate) fn purge_due(&self, waited: bool) -> Result<bool> {
-        match self.is_purging(waited)? {
-            true => self.purge_leaves(STEP_LEAVES),
+    pub fn go_on<P: Pair>(&self, tiers: &Tiers<P>, waited: bool) -> Result<bool> {
+        match self.is_under_way(tiers, waited)? {
+            true => self.purge_leaves(tiers, STEP_LEAVES),
             false => Ok(false),
         }
     }
@@ -52,22 +99,27 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Before a change: where tombstones are so many that it is tiresome to look for the first record, it takes some
     /// down, and what they come to goes on with that; of other changes than deletes one in some does. `hash` is that of
     /// its key. Blocking; the caller holds nothing.
-    pub(crate) fn purge_for_change(
+    pub fn for_change<P: Pair>(
         &self,
+        tiers: &Tiers<P>,
         hash: u64,
         space: Space,
         waits: &mut Waits,
     ) -> Result<()> {
         let helps = hash.is_multiple_of(CHANGES_PER_HELP);
-        if !C::BLIND || !helps && space != Space::Reserve {
+        let Some(merging) = tiers.cold().merging() else {
+            return Ok(());
+        };
+        if !helps && space != Space::Reserve {
             return Ok(());
         }
         let done = (|| {
-            if helps && self.is_urgent() {
-                let goes_on = self.is_purging(false)? && self.purge_leaves(HELP_LEAVES)?;
-                self.purging.lock().is_urgent = goes_on;
+            if helps && self.is_urgent(deletes(tiers), merging.most_marks_above()) {
+                let goes_on =
+                    self.is_under_way(tiers, false)? && self.purge_leaves(tiers, HELP_LEAVES)?;
+                self.round.lock().is_urgent = goes_on;
             }
-            self.cold.catch_up(space, waits)
+            merging.catch_up(space, waits)
         })();
         match done {
             // The change meets what is in its own way.
@@ -77,20 +129,20 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     }
 
     /// Whether changes take tombstones down: from the moment at which there are too many to the end of the round.
-    fn is_urgent(&self) -> bool {
-        let mut purging = self.purging.lock();
-        purging.is_urgent |= self.deletes_since(&purging) >= self.cold.most_marks_above();
-        purging.is_urgent
+    fn is_urgent(&self, deletes: u64, too_many: u64) -> bool {
+        let mut round = self.round.lock();
+        round.is_urgent |= deletes.saturating_sub(round.deletes) >= too_many;
+        round.is_urgent
     }
 
-    /// Goes through so many leaves of the round; whether it goes on.
-    fn purge_leaves(&self, most: usize) -> Result<bool> {
+    /// Goes through at most `most` leaves of the round; whether it goes on.
+    fn purge_leaves<P: Pair>(&self, tiers: &Tiers<P>, most: usize) -> Result<bool> {
         let mut cold_leaves = 0;
         for _ in 0..most {
             if cold_leaves >= STEP_COLD_LEAVES {
                 return Ok(true);
             }
-            if !self.purge_leaf(&mut cold_leaves)? {
+            if !self.purge_leaf(tiers, &mut cold_leaves)? {
                 return Ok(false);
             }
         }
@@ -100,128 +152,88 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// Writes the tombstones of this range, of one cold leaf, that a scan has walked over, so that the next
     /// scan does not. Only if that takes no waiting, and never an error of the scan: the round, or who
     /// makes room, does what is left. The caller holds nothing.
-    pub(crate) fn purge_walked(&self, low: &[u8], high: Option<&[u8]>) {
-        let Some(hot) = self.hot() else { return };
-        let put_off = &self.walked_put_off;
+    pub fn purge_walked<P: Pair>(&self, tiers: &Tiers<P>, low: &[u8], high: Option<&[u8]>) {
+        let Some(hot) = tiers.hot() else { return };
+        let put_off = &self.put_off;
         if put_off.load(Ordering::Relaxed) > 0 {
             put_off.fetch_sub(1, Ordering::Relaxed);
             return;
         }
         let entry = Entry::Try;
-        let purged = self.write_tombstones(low, high, entry).and_then(|written| {
-            if written > 0 {
-                self.close_up(low, high, entry)?;
-                self.pack_leaf(hot, low, entry)?;
-            }
-            Ok(())
-        });
+        let purged = tiers
+            .write_tombstones(low, high, entry)
+            .and_then(|written| {
+                if written > 0 {
+                    tiers.close_up(low, high, entry)?;
+                    pack(tiers, hot, low, entry)?;
+                }
+                Ok(())
+            });
         if purged.is_err() {
             put_off.store(SCANS_AFTER_AN_ERROR, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn is_purging(&self, waited: bool) -> Result<bool> {
-        let Some(hot) = self.hot() else {
+    /// Whether a round is under way, which begins now if it is due.
+    pub fn is_under_way<P: Pair>(&self, tiers: &Tiers<P>, waited: bool) -> Result<bool> {
+        let Some(hot) = tiers.hot() else {
             return Ok(false);
         };
+        let since = |round: &Round| deletes(tiers).saturating_sub(round.deletes);
         {
-            let purging = self.purging.lock();
+            let round = self.round.lock();
             let due = match waited {
-                true => !purging.is_counted || self.deletes_since(&purging) > 0,
-                false => self.deletes_since(&purging) >= LEAST_DELETES,
+                true => !round.is_counted || since(&round) > 0,
+                false => since(&round) >= LEAST_DELETES,
             };
-            if purging.under_way || !due {
-                return Ok(purging.under_way);
+            if round.under_way || !due {
+                return Ok(round.under_way);
             }
         }
+        let store = tiers.store();
         let enough = match waited {
             true => 0.0,
-            false => self.leaves(&self.cold)? + DELETES_PER_LEAF * self.leaves(hot)?,
+            false => leaves(store, tiers.cold())? + DELETES_PER_LEAF * leaves(store, hot)?,
         };
-        let mut purging = self.purging.lock();
-        if !purging.under_way && self.deletes_since(&purging) as f64 >= enough {
-            purging.deletes = self.events.sum(|e| &e.deletes);
-            purging.is_counted = true;
-            purging.resume(b"");
+        let mut round = self.round.lock();
+        if !round.under_way && since(&round) as f64 >= enough {
+            round.deletes = deletes(tiers);
+            round.is_counted = true;
+            round.resume(b"");
         }
-        Ok(purging.under_way)
-    }
-
-    fn deletes_since(&self, purging: &Purging) -> u64 {
-        let deletes = self.events.sum(|e| &e.deletes);
-        deletes.saturating_sub(purging.deletes)
-    }
-
-    /// About how many leaves a tier has: the estimate of one leaf.
-    fn leaves<M: Tier>(&self, tier: &M) -> Result<f64> {
-        loop {
-            match tier.try_random(&mut crate::random::next) {
-                Ok((leaves, _)) => return Ok(leaves),
-                Err(interrupt) => self.context.store.settle(interrupt)?,
-            }
-        }
+        Ok(round.under_way)
     }
 
     /// The next leaf, or a part of it; counts the cold leaves that it has to do with. Returns whether the
     /// round goes on.
-    fn purge_leaf(&self, cold_leaves: &mut usize) -> Result<bool> {
-        let Some(hot) = self.hot() else {
+    fn purge_leaf<P: Pair>(&self, tiers: &Tiers<P>, cold_leaves: &mut usize) -> Result<bool> {
+        let Some(hot) = tiers.hot() else {
             return Ok(false);
         };
         // It is what deletes are for.
         let entry = Entry::Wait(Space::Reserve);
-        self.context.with_windows(|dead, span| {
+        tiers.context().with_windows(|dead, span| {
             dead.set_keys_only(true);
-            let position = loop {
-                // The leaf is this call's alone: the hand moves on at once.
-                let mut purging = self.purging.lock();
-                if !purging.under_way {
-                    return Ok(false);
-                }
-                let mut select = |flags: Flags| Selected::Deleted.wants(flags);
-                let at = purging.at.clone();
-                match hot.try_window_within(&at, None, &mut select, dead) {
-                    Ok(()) => {
-                        match &dead.high {
-                            Some(high) => purging.at.clone_from(high),
-                            None => purging.under_way = false,
-                        }
-                        break at;
-                    }
-                    Err(interrupt) => {
-                        drop(purging);
-                        if let Err(e) = self.context.store.settle(interrupt) {
-                            // The hand goes past a leaf that cannot be read.
-                            let behind = match e.is_unreadable() {
-                                true => self.behind(hot, &at),
-                                false => None,
-                            };
-                            let mut purging = self.purging.lock();
-                            match behind {
-                                Some(position) => purging.resume(&position),
-                                None => purging.under_way = false,
-                            }
-                            return unless_unreadable(e).map(|()| purging.under_way);
-                        }
-                    }
-                }
+            let position = match self.take_leaf(tiers, hot, dead)? {
+                Taken::Leaf(position) => position,
+                Taken::None { goes_on } => return Ok(goes_on),
             };
             let mut next = 0;
             while next < dead.len() {
                 if *cold_leaves >= STEP_COLD_LEAVES {
-                    self.purging.lock().resume(dead.key(next));
+                    self.round.lock().resume(dead.key(next));
                     return Ok(true);
                 }
                 *cold_leaves += 1;
                 let key = dead.key(next);
-                if let Err(e) = self.cold_span(key, span) {
+                if let Err(e) = tiers.cold_span(key, span) {
                     self.resume_unless_unreadable(key, e)?;
                     next += 1;
                     continue;
                 }
                 let low = span.low.as_slice().max(&dead.low);
                 let highs = [&span.high, &dead.high].into_iter().flatten();
-                if let Err(e) = self.write_tombstones(low, highs.min().map(Vec::as_slice), entry) {
+                if let Err(e) = tiers.write_tombstones(low, highs.min().map(Vec::as_slice), entry) {
                     self.resume_unless_unreadable(key, e)?;
                 }
                 next = match &span.high {
@@ -230,10 +242,43 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                 };
             }
             if !dead.is_empty() {
-                self.pack_leaf(hot, &position, entry)?;
+                pack(tiers, hot, &position, entry)?;
             }
             Ok(dead.high.is_some())
         })
+    }
+
+    /// Copies the tombstones of the next leaf. It is this call's alone: the round goes on at once.
+    fn take_leaf<P: Pair>(
+        &self,
+        tiers: &Tiers<P>,
+        hot: &P::Hot,
+        dead: &mut Window,
+    ) -> Result<Taken> {
+        loop {
+            let mut round = self.round.lock();
+            if !round.under_way {
+                return Ok(Taken::None { goes_on: false });
+            }
+            let mut select = |flags: Flags| Selected::Deleted.wants(flags);
+            let at = round.at.clone();
+            let Err(interrupt) = hot.try_window_within(&at, None, &mut select, dead) else {
+                round.go_on(dead.high.as_ref());
+                return Ok(Taken::Leaf(at));
+            };
+            drop(round);
+            if let Err(e) = tiers.store().settle(interrupt) {
+                // It goes past a leaf that cannot be read.
+                let next = match e.is_unreadable() {
+                    true => behind(tiers, hot, &at),
+                    false => None,
+                };
+                let mut round = self.round.lock();
+                round.go_on(next.as_ref());
+                let goes_on = round.under_way;
+                return unless_unreadable(e).map(|()| Taken::None { goes_on });
+            }
+        }
     }
 
     /// What stands in the way of the tombstone at this position: a page that cannot be read is passed by;
@@ -241,9 +286,32 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     fn resume_unless_unreadable(&self, position: &[u8], error: terrace_base::Error) -> Result<()> {
         let passed = unless_unreadable(error);
         if passed.is_err() {
-            self.purging.lock().resume(position);
+            self.round.lock().resume(position);
         }
         passed
+    }
+}
+
+/// What a round finds where it goes on.
+enum Taken {
+    /// A leaf, here.
+    Leaf(Vec<u8>),
+    /// Nothing; there may be more behind it.
+    None { goes_on: bool },
+}
+
+/// Deletes since the structure was opened.
+fn deletes<P: Pair>(tiers: &Tiers<P>) -> u64 {
+    tiers.events().sum(|e| &e.deletes)
+}
+
+/// About how many leaves a tier has: the estimate of one leaf.
+fn leaves<M: Tier>(store: &PageStore, tier: &M) -> Result<f64> {
+    loop {
+        match tier.try_random(&mut crate::random::next) {
+            Ok((leaves, _)) => return Ok(leaves),
+            Err(interrupt) => store.settle(interrupt)?,
+        }
     }
 }
 

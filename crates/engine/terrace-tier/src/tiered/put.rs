@@ -1,43 +1,67 @@
 //! Changing a record in the hot tier.
 
-use terrace_access::{Attempt, Door, Flags, LargeRef, Plan, Sweep, Tier, Touch, Value};
-use terrace_pages::Interrupt;
+use std::cell::Cell;
 
-use super::Tiered;
+use terrace_access::{AccessMethod, Attempt, Flags, LargeRef, Plan, Touch, Value, WriteGuard};
+use terrace_pages::Retry;
+
 use super::room::LeafRoom;
+use super::save::SLOT_BYTES;
+use super::tiers::{Pair, Tiers};
 use crate::fault::{Fault, planted};
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
+impl<P: Pair> Tiers<P> {
+    /// A value was put, perhaps a large one: a replay over an image that has it writes it once more.
+    pub fn count_large(&self, value: Option<Value<'_>>) {
+        if let Some(Value::Large(large)) = value
+            && self.is_in_memory()
+        {
+            // And the page of its record, and one of those above that.
+            let pages = u64::from(large.len) / self.store().page_bytes() as u64 + 3;
+            self.store().add_large(pages);
+        }
+    }
+
     /// The hot tier takes the change, dirty; the caller holds the record's lock. `hash` is that of the key.
-    pub(super) fn apply(
+    pub fn apply(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         (key, hash): (&[u8], u64),
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
         log: &mut dyn FnMut(),
     ) -> Attempt<Option<LargeRef>> {
-        let policy = &self.options.policy;
-        let asked = if self.context.is_full() {
-            self.context.sketch.count(hash)
+        let policy = self.policy();
+        let asked = if self.context().is_full() {
+            self.context().sketch.count(hash)
         } else {
             0
         };
+        let bytes = key.len() + value.map_or(0, |value| value.inline_bytes()) + SLOT_BYTES;
+        let fresh = Cell::new(0);
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
             if let Some((flags, Value::Large(_))) = before
                 && flags.is_dirty()
                 && !may_unlink()
             {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             let uses = match before {
                 Some((flags, _)) => (flags.use_count() + 1).min(policy.most_uses()),
                 None => policy.newcomer(asked),
             };
             let flags = Flags::DIRTY.with_use_count(uses);
+            // What was dirty is counted already; only what it grows by is new.
+            fresh.set(match before {
+                Some((flags, old)) if flags.is_dirty() => {
+                    let old = key.len() + old.inline_bytes() + SLOT_BYTES;
+                    bytes.saturating_sub(old)
+                }
+                _ => bytes,
+            });
             Ok(match value {
                 Some(value) => Plan::Put(value, flags),
-                // A tombstone that nobody reads need not stay longer than any other record.
+                // A tombstone that no reader reads need not stay longer than any other record.
                 None => Plan::Put(Value::Inline(b""), flags.with(Flags::DELETED)),
             })
         };
@@ -46,16 +70,19 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             Ok(())
         };
         if planted(Fault::PutReadsCold) {
-            self.cold.try_get(key, Touch::No, &mut Vec::new())?;
+            self.cold().try_get(key, Touch::No, &mut Vec::new())?;
         }
         let hot = self.hot_or_made(door)?;
         let mut room = LeafRoom::for_write(self);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
+        if self.is_in_memory() && fresh.get() > 0 {
+            self.context().count_fresh(fresh.get());
+        }
         if done.before.is_none() {
-            self.events.newcomers.add(1);
+            self.events().newcomers.add(1);
         }
         if value.is_none() {
-            self.events.deletes.add(1);
+            self.events().deletes.add(1);
         }
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
         Ok(done

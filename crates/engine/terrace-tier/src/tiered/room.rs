@@ -6,40 +6,41 @@
 //! written comes in whatever it is worth. A leaf in which nothing is idle splits instead, while there
 //! are pages for it: that is how room moves to where it is wanted.
 
-use terrace_access::{Attempt, Interrupt, RecordPage, Room, Sweep, Tier};
+use terrace_access::{Attempt, RecordPage, Retry, Room};
 
-use super::Tiered;
-use crate::fault::{Fault, planted};
-use crate::locks::{RecordLock, hash_of};
+use super::faults;
+use super::tiers::{Pair, Tiers};
+use crate::fault::Fault;
+use crate::locks::RecordLock;
 
 /// Clean records among which the victim is looked for: among 16 it is hardly worse than among all.
 const SAMPLE: usize = 64;
-/// Victims whose lock somebody else holds, after which no room is made.
+/// Victims whose lock another thread holds, after which no room is made.
 const BUSY: usize = 4;
 
 /// Makes room in a leaf of the hot tier once the tier is full.
-pub(crate) struct LeafRoom<'t, H, C> {
-    tiered: &'t Tiered<H, C>,
+pub(crate) struct LeafRoom<'t, P: Pair> {
+    tiers: &'t Tiers<P>,
     /// How often the newcomer was asked for, if it was only read.
     asked: Option<u8>,
     key: Vec<u8>,
 }
 
-impl<'t, H, C> LeafRoom<'t, H, C> {
+impl<'t, P: Pair> LeafRoom<'t, P> {
     /// Room for a record that has been written and must come in.
-    pub fn for_write(tiered: &'t Tiered<H, C>) -> Self {
+    pub fn for_write(tiers: &'t Tiers<P>) -> Self {
         LeafRoom {
-            tiered,
+            tiers,
             asked: None,
             key: Vec::new(),
         }
     }
 
     /// Room for a record that was only read, so and so often.
-    pub fn for_promotion(tiered: &'t Tiered<H, C>, asked: u8) -> Self {
+    pub fn for_promotion(tiers: &'t Tiers<P>, asked: u8) -> Self {
         LeafRoom {
             asked: Some(asked),
-            ..LeafRoom::for_write(tiered)
+            ..LeafRoom::for_write(tiers)
         }
     }
 
@@ -53,7 +54,7 @@ impl<'t, H, C> LeafRoom<'t, H, C> {
         let mut seen = 0;
         for i in (start..count).chain(0..start) {
             let flags = page.flags(i)?;
-            if flags.is_dirty() && !planted(Fault::DirtyVictim) {
+            if !faults::may_go(flags, Fault::DirtyVictim) {
                 continue;
             }
             let uses = flags.use_count();
@@ -75,11 +76,10 @@ impl<'t, H, C> LeafRoom<'t, H, C> {
     }
 }
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Room for LeafRoom<'_, H, C> {
+impl<P: Pair> Room for LeafRoom<'_, P> {
     fn make(&mut self, page: &mut dyn RecordPage, needed: usize, keep: &[u8]) -> Attempt<bool> {
-        let tiered = self.tiered;
-        let context = &tiered.context;
-        let policy = &tiered.options.policy;
+        let tiers = self.tiers;
+        let (context, policy) = (tiers.context(), tiers.policy());
         if !policy.replaces_in_leaf() || !context.is_full() {
             return Ok(false);
         }
@@ -92,21 +92,21 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Room for LeafRoom<'_, H, C> {
                 && !policy.displaces(asked, uses)
             {
                 // What went before was worth less, and is not wanted back.
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
-            if freed == 0 && !tiered.levels.is_idle(uses) && context.has_spare() {
+            if freed == 0 && !tiers.levels().is_idle(uses) && context.has_spare() {
                 return Ok(false);
             }
-            let hash = hash_of(tiered.id, &self.key);
-            let lock = context.locks.try_lock(context.locks.slot_of(hash));
-            if lock.is_none() && !planted(Fault::VictimWithoutLock) {
+            let hash = tiers.hash(&self.key);
+            let Some(lock) = faults::lock_unless(Fault::VictimWithoutLock, tiers.try_lock(hash))
+            else {
                 busy += 1;
                 continue;
-            }
+            };
             freed += page.erase(i)?;
             lock.map(RecordLock::release_moved);
             context.sketch.keep(hash, uses);
-            tiered.events.replacements.add(1);
+            tiers.events().replacements.add(1);
         }
         Ok(freed > 0)
     }

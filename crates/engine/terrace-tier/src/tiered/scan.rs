@@ -10,11 +10,12 @@
 //! Where a scan finds little but tombstones it writes them to the cold tier, if that takes no waiting:
 //! else whoever asks for the first record of a queue would walk over the same ones again and again.
 
-use terrace_access::{Attempt, Edge, Sweep, Tier, Window};
+use terrace_access::{Attempt, Edge, Ordered, Window};
 use terrace_base::Result;
-use terrace_pages::Interrupt;
+use terrace_pages::Retry;
 
-use super::Tiered;
+use super::purge::Purges;
+use super::tiers::{Pair, Tiers};
 use crate::fault::{Fault, Point, planted, reached};
 
 /// Failed validations before the hot latch is kept.
@@ -23,55 +24,58 @@ const PATIENCE: u32 = 3;
 /// of what a short scan reads at once, so that few are walked over twice, and enough for a run.
 const MANY_DEAD: usize = 32;
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
-    /// Fills `window` with the live records next to `edge`.
-    pub(crate) fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
-        self.scan_and(edge, window, true)
+impl Purges {
+    /// Fills `window` with the live records next to `edge`, and writes the tombstones that it walks over if they
+    /// are many.
+    pub fn scan<P: Pair>(
+        &self,
+        tiers: &Tiers<P>,
+        edge: Edge<'_>,
+        window: &mut Window,
+    ) -> Result<()> {
+        let dead = tiers.scan(edge, window)?;
+        // A part of a leaf with nothing else in it would be one more window for every scan, however small.
+        let is_all = window.low.is_empty() && window.high.is_none();
+        let many = if window.is_empty() && !is_all {
+            1
+        } else {
+            MANY_DEAD.max(window.len())
+        };
+        if dead >= many && !planted(Fault::DeadLeftBehind) {
+            let below = match edge {
+                Edge::Below(below) => Some(below),
+                _ => window.high.as_deref(),
+            };
+            self.purge_walked(tiers, &window.low, below);
+        }
+        Ok(())
     }
+}
 
-    /// [`Tiered::scan`] which changes nothing, however many tombstones it finds: for verification, which has
-    /// counted the pages already.
-    pub(crate) fn scan_only(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
-        self.scan_and(edge, window, false)
-    }
-
-    fn scan_and(&self, edge: Edge<'_>, window: &mut Window, purges: bool) -> Result<()> {
-        self.context.with_windows(|hot, cold| {
+impl<P: Pair> Tiers<P> {
+    /// Fills `window` with the live records next to `edge`, and changes nothing. Returns how many tombstones there
+    /// are in it.
+    pub fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<usize> {
+        self.context().with_windows(|hot, cold| {
             hot.set_limit(window.limit());
             cold.set_limit(window.limit());
             let (mut failed, mut misses) = (0, 0);
             loop {
                 match self.windows(edge, hot, cold, failed >= PATIENCE) {
-                    Ok(()) => break,
-                    Err(Interrupt::Conflict) => {
+                    Ok(()) => return Ok(merge(edge, hot, cold, window)),
+                    Err(Retry::Conflict) => {
                         failed += 1;
-                        self.context.store.back_off()?;
+                        self.store().back_off()?;
                     }
                     Err(interrupt) => {
-                        if let Interrupt::Miss(_) = interrupt {
+                        if let Retry::Miss(_) = interrupt {
                             cold.shrink_after(&mut misses);
                             hot.set_limit(hot.limit().min(cold.limit()));
                         }
-                        self.context.settle_for_scan(interrupt)?;
+                        self.context().settle_for_scan(interrupt)?;
                     }
                 }
             }
-            let dead = merge(edge, hot, cold, window);
-            // A part of a leaf with nothing else in it would be one more window for everybody, however small.
-            let is_all = window.low.is_empty() && window.high.is_none();
-            let many = if window.is_empty() && !is_all {
-                1
-            } else {
-                MANY_DEAD.max(window.len())
-            };
-            if purges && dead >= many && !planted(Fault::DeadLeftBehind) {
-                let below = match edge {
-                    Edge::Below(below) => Some(below),
-                    _ => window.high.as_deref(),
-                };
-                self.purge_walked(&window.low, below);
-            }
-            Ok(())
         })
     }
 
@@ -82,33 +86,33 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         cold: &mut Window,
         keep_latch: bool,
     ) -> Attempt<()> {
-        self.cold.try_reach(edge)?;
+        self.cold().try_reach(edge)?;
         let Some(tree) = self.hot() else {
             hot.clear();
-            self.cold.try_window(edge, cold)?;
+            self.cold().try_window(edge, cold)?;
             // A hot tier that was made meanwhile may have taken records that were not seen.
             return if self.hot().is_none() {
                 Ok(())
             } else {
-                Err(Interrupt::Conflict)
+                Err(Retry::Conflict)
             };
         };
         if keep_latch {
-            return tree.try_window_held(edge, hot, &mut |_| self.cold.try_window(edge, cold));
+            return tree.try_window_held(edge, hot, &mut |_| self.cold().try_window(edge, cold));
         }
         if planted(Fault::ScanColdFirst) {
-            self.cold.try_window(edge, cold)?;
+            self.cold().try_window(edge, cold)?;
             reached(Point::Scanning);
         }
         tree.try_window(edge, hot)?;
         if !planted(Fault::ScanColdFirst) {
             reached(Point::Scanning);
-            self.cold.try_window(edge, cold)?;
+            self.cold().try_window(edge, cold)?;
         }
         if tree.still_same(hot) || planted(Fault::ScanUnvalidated) {
             Ok(())
         } else {
-            Err(Interrupt::Conflict)
+            Err(Retry::Conflict)
         }
     }
 }

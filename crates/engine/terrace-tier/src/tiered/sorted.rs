@@ -5,40 +5,42 @@
 //!
 //! Under the locks of all records of a run: who is in the hot tier is found out first, and goes the way of
 //! any single change that goes straight to the cold tier (see [`straight`](super::write_through)), which ends
-//! with the hot record erased. Others are nowhere but below (rule 1), and nobody can bring them up
+//! with the hot record erased. Others are nowhere but below (rule 1), and no thread can bring them up
 //! meanwhile (rule 2), so for them changing the cold tier is all (rule 4: it upserts).
 
-use terrace_access::{Attempt, Door, Interrupt, Sweep, Tier, Touch, Waits, Window};
+use terrace_access::{
+    AccessMethod, Attempt, Ordered, Retry, Rooted, Runs, Touch, Waits, Window, WriteGuard,
+};
 use terrace_base::Result;
 
-use super::Tiered;
+use super::tiers::{Pair, Tiers};
 use crate::context::TierContext;
 use crate::fault::{Fault, planted};
-use crate::method::{bytes_of, catch_up_for_many, note_put};
+use crate::merging::{catch_up_for_many, note_put, note_written};
+use crate::method::bytes_of;
 use crate::runs::{most_misses, put_all, reach};
 use crate::structure::Change;
 use crate::value::{free_inside, prepare_inside};
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
+impl<P: Pair> Tiers<P> {
     /// See [`crate::Structure::apply_run_locked`].
-    pub(crate) fn put_run_cold(&self, door: &Door<'_>, run: &Window) -> Result<()> {
-        self.events.writes.add(run.len() as u64);
-        let inline = C::max_inline(self.context.store.page_bytes());
+    pub fn put_run_cold(&self, door: &WriteGuard<'_>, run: &Window) -> Result<()> {
+        self.events().writes.add(run.len() as u64);
+        let inline = P::Cold::max_inline(self.store().page_bytes());
         let hot = self.which_are_hot(run)?;
         put_all(
             run.len(),
             |i| !hot[i] && run.value(i).len() <= inline,
             |which| {
-                let put = self.cold.put_run(door, run, which);
-                note_put(&self.cold, run, &which[..put]);
+                let put = self.cold().put_run(door, run, which);
+                note_put(self.cold(), run, &which[..put]);
                 put
             },
             |i| {
                 let change = Change::Put(run.value(i));
-                if C::BLIND {
-                    self.cold.note_written(change.bytes(H::key_at(run.key(i))));
-                }
-                self.apply_cold_locked(door, H::key_at(run.key(i)), change)
+                let key = P::Hot::key_at(run.key(i));
+                note_written(self.cold(), change.bytes(key));
+                self.apply_cold_locked(door, key, change)
             },
         )
     }
@@ -53,7 +55,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             return Ok(is_hot);
         }
         let behind = [run.key(last), &[0]].concat();
-        self.context.with_windows(|found, _| {
+        self.context().with_windows(|found, _| {
             found.set_keys_only(true);
             // One leaf at once: where many are loaded, or few are hot, it covers the whole run.
             let copied = self.until_done(|| {
@@ -67,7 +69,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
                     let at = found.lower_bound(position);
                     at < found.len() && found.key(at) == position
                 } else {
-                    let key = H::key_at(position);
+                    let key = P::Hot::key_at(position);
                     self.until_done(|| hot.try_get(key, Touch::No, &mut value))?
                         .is_some()
                 };
@@ -78,10 +80,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 
     /// Makes one change in the cold tier, whatever it takes. The caller is inside the gate with `door`, and
     /// holds the record's lock.
-    fn apply_cold_locked(&self, door: &Door<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
-        let store = &self.context.store;
-        let inline = C::max_inline(store.page_bytes());
-        let value = prepare_inside(store, door, change, inline, &self.expires)?;
+    fn apply_cold_locked(
+        &self,
+        door: &WriteGuard<'_>,
+        key: &[u8],
+        change: Change<'_>,
+    ) -> Result<()> {
+        let store = self.store();
+        let inline = P::Cold::max_inline(store.page_bytes());
+        let value = prepare_inside(store, door, change, inline, self.expires())?;
         let old = self.until_done(|| self.apply_cold(door, key, value, &|| true, &mut || ()))?;
         free_inside(store, door, old.into_iter().flatten())
     }
@@ -97,11 +104,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     }
 
     /// See [`crate::Structure::prefault_run`].
-    pub(crate) fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
+    pub fn prefault_run_cold(&self, run: &Window) -> Result<usize> {
         let mut waits = Waits::of_a_change();
-        catch_up_for_many(&self.context, &self.cold, bytes_of(run), &mut waits)?;
+        catch_up_for_many(self.context(), self.cold(), bytes_of(run), &mut waits)?;
         let mut misses = most_misses(run);
-        let reached = reach(&self.cold, run, run.len(), &mut misses, |interrupt| {
+        let reached = reach(self.cold(), run, run.len(), &mut misses, |interrupt| {
             self.settle_read(interrupt)
         })?;
         let Some(hot) = self.hot() else {
@@ -113,8 +120,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         })
     }
 
-    fn settle_read(&self, interrupt: Interrupt) -> Result<()> {
-        let settle = |interrupt| self.context.settle(interrupt);
+    fn settle_read(&self, interrupt: Retry) -> Result<()> {
+        let settle = |interrupt| self.context().settle(interrupt);
         TierContext::settle_or(interrupt, settle, |page| self.does_without(page))
     }
 }

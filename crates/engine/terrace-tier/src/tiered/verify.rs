@@ -1,15 +1,16 @@
 //! Checking a two-tier structure: each tier by itself, then what must hold between them.
 
-use terrace_access::{Edge, Flags, Sweep, Tier, Touch, Value, Window};
+use terrace_access::{AccessMethod, Edge, Flags, Ordered, Rooted, Touch, Value, Window};
 use terrace_base::{Error, PageId, Result};
 
-use super::Tiered;
-use crate::structure::Structure;
+use super::save::Saved;
+use super::tiers::{Pair, Tiers};
 
-/// See [`Structure::verify`].
+/// See [`Structure::verify`](crate::Structure::verify).
 #[allow(clippy::type_complexity)]
-pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
-    tiered: &Tiered<H, C>,
+pub(super) fn verify<P: Pair>(
+    tiers: &Tiers<P>,
+    saved: &Saved<P>,
     each: &mut dyn FnMut(&[u8], Flags, Value<'_>) -> Result<()>,
     page: &mut dyn FnMut(PageId) -> Result<()>,
 ) -> Result<()> {
@@ -18,22 +19,22 @@ pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
         Error::corrupt(
             "data",
             None,
-            format!("{}, key {key:02x?}: {what}", tiered.id()),
+            format!("{}, key {key:02x?}: {what}", tiers.id()),
         )
     };
-    if let Some(hot) = tiered.hot() {
+    if let Some(hot) = tiers.hot() {
         let same = loop {
-            match (hot.try_order(), tiered.cold.try_order()) {
+            match (hot.try_order(), tiers.cold().try_order()) {
                 (Ok(a), Ok(b)) => break a == b,
                 (Err(interrupt), _) | (_, Err(interrupt)) => {
-                    tiered.context.store.settle(interrupt)?;
+                    tiers.store().settle(interrupt)?;
                 }
             }
         };
         if !same {
             let what = format!(
                 "{}: its tiers have their records in different orders",
-                tiered.id()
+                tiers.id()
             );
             return Err(Error::corrupt("data", None, what));
         }
@@ -41,7 +42,7 @@ pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
             if flags.is_deleted() && !flags.is_dirty() {
                 return Err(damaged(key, "a tombstone that is not dirty"));
             }
-            if !C::SCANS && !flags.is_deleted() {
+            if !P::Cold::CAPABILITIES.scans && !flags.is_deleted() {
                 each(key, flags, value)?;
             }
             if flags.is_dirty() {
@@ -49,14 +50,14 @@ pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
             }
             // A clean hot record is a copy of the cold one.
             let found = loop {
-                match tiered.cold.try_get(key, Touch::No, &mut cold_value) {
+                match tiers.cold().try_get(key, Touch::No, &mut cold_value) {
                     Ok(found) => break found,
-                    Err(interrupt) => tiered.context.store.settle(interrupt)?,
+                    Err(interrupt) => tiers.store().settle(interrupt)?,
                 }
             };
             let Some(found) = found else {
                 // A merge drops what has expired without a look at the tier above.
-                if tiered.expires.may_be_dropped(value) {
+                if tiers.expires().may_be_dropped(value) {
                     return Ok(());
                 }
                 return Err(damaged(
@@ -78,27 +79,29 @@ pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
         // The chain of a clean large record is the cold one's, and is counted there.
         hot.verify(&mut check, page)?;
     }
-    if !C::SCANS {
+    if let Some(tree) = saved.tree() {
+        tree.verify(&mut |_, _, _| Ok(()), page)?;
+    }
+    if !P::Cold::CAPABILITIES.scans {
         // Those above have been told already, and are right.
-        let mut only_cold = |key: &[u8], flags: Flags, value: Value<'_>| match is_hot(tiered, key)?
-        {
+        let mut only_cold = |key: &[u8], flags: Flags, value: Value<'_>| match is_hot(tiers, key)? {
             true => Ok(()),
             false => each(key, flags, value),
         };
-        return tiered.cold.verify(&mut only_cold, page);
+        return tiers.cold().verify(&mut only_cold, page);
     }
-    tiered.cold.verify(&mut |_, _, _| Ok(()), page)?;
+    tiers.cold().verify(&mut |_, _, _| Ok(()), page)?;
     let mut window = Window::new();
     let mut from = Vec::new();
     loop {
-        tiered.scan_only(Edge::From(&from), &mut window)?;
+        tiers.scan(Edge::From(&from), &mut window)?;
         for i in 0..window.len() {
             let entry = window.entry(i);
             let value = match entry.large {
                 Some(large) => Value::Large(large),
                 None => Value::Inline(window.value(i)),
             };
-            each(C::key_at(window.key(i)), entry.flags, value)?;
+            each(P::Cold::key_at(window.key(i)), entry.flags, value)?;
         }
         match window.high.take() {
             Some(high) => from = high,
@@ -107,17 +110,14 @@ pub(crate) fn verify<H: Sweep + Tier, C: Tier<Order = H::Order>>(
     }
 }
 
-fn is_hot<H: Sweep + Tier, C: Tier<Order = H::Order>>(
-    tiered: &Tiered<H, C>,
-    key: &[u8],
-) -> Result<bool> {
-    let Some(hot) = tiered.hot() else {
+fn is_hot<P: Pair>(tiers: &Tiers<P>, key: &[u8]) -> Result<bool> {
+    let Some(hot) = tiers.hot() else {
         return Ok(false);
     };
     loop {
         match hot.try_get(key, Touch::No, &mut Vec::new()) {
             Ok(found) => return Ok(found.is_some()),
-            Err(interrupt) => tiered.context.store.settle(interrupt)?,
+            Err(interrupt) => tiers.store().settle(interrupt)?,
         }
     }
 }

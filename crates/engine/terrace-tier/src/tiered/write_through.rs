@@ -5,17 +5,19 @@
 //! erased (rule 5 the other way round). Until then the hot one is right, so readers see the old
 //! value or the new one. Erasing never needs room, so this always ends.
 
-use terrace_access::{Attempt, Door, Edge, Flags, LargeRef, NoRoom, Plan, Sweep, Tier, Touch};
-use terrace_access::{Interrupt, Value};
+use terrace_access::{
+    AccessMethod, Attempt, Edge, Flags, LargeRef, NoRoom, Ordered, Plan, Retry, Sweep, Touch,
+    Value, WriteGuard,
+};
 
-use super::Tiered;
+use super::tiers::{Pair, Tiers};
 
-impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
+impl<P: Pair> Tiers<P> {
     /// Makes the change in the cold tier; the caller holds the record's lock. Returns the chains
     /// that nothing links to any more.
-    pub(crate) fn apply_cold(
+    pub fn apply_cold(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
@@ -35,11 +37,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             .filter(|found| found.flags.is_dirty())
             .and_then(|found| found.large);
         if hot_chain.is_some() && !may_unlink() {
-            return Err(Interrupt::Conflict);
+            return Err(Retry::Conflict);
         }
         let mut plan = |before: Option<(Flags, Value<'_>)>| {
             if matches!(before, Some((_, Value::Large(_)))) && !may_unlink() {
-                return Err(Interrupt::Conflict);
+                return Err(Retry::Conflict);
             }
             Ok(value.map_or(Plan::Erase, |value| Plan::Put(value, Flags::NONE)))
         };
@@ -50,7 +52,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             Ok(())
         };
         let done = self
-            .cold
+            .cold()
             .try_edit(door, key, &mut plan, &mut NoRoom, &mut commit)?;
         if !logged {
             // A deletion that the cold tier has nothing to do for.
@@ -62,14 +64,14 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             // The cold tier has the change, and the log: to give it up now would free a value that is linked.
             let erased = self.erase_hot(hot, door, key);
             erased.map_err(|interrupt| match interrupt {
-                Interrupt::Fail(e) => Interrupt::Fail(self.context.store.poison(&e)),
+                Retry::Fail(e) => Retry::Fail(self.store().poison(&e)),
                 other => other,
             })?;
         }
         Ok([done.before.and_then(|(_, large)| large), hot_chain])
     }
 
-    fn erase_hot(&self, hot: &H, door: &Door<'_>, key: &[u8]) -> Attempt<()> {
+    fn erase_hot(&self, hot: &P::Hot, door: &WriteGuard<'_>, key: &[u8]) -> Attempt<()> {
         loop {
             let mut place = Vec::new();
             let erased = hot.try_position(key, &mut place).and_then(|position| {
@@ -80,10 +82,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
             });
             match erased {
                 Ok(()) => return Ok(()),
-                // Latches are held for short, by nobody who waits for this record's lock.
-                Err(Interrupt::Conflict) => self.context.store.back_off()?,
-                Err(Interrupt::Fail(e)) => return Err(Interrupt::Fail(e)),
-                Err(other) => self.context.store.settle(other)?,
+                // Latches are held for short, by no thread that waits for this record's lock.
+                Err(Retry::Conflict) => self.store().back_off()?,
+                Err(Retry::Fail(e)) => return Err(Retry::Fail(e)),
+                Err(other) => self.store().settle(other)?,
             }
         }
     }

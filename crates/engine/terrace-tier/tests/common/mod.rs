@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_access::{Flags, Ordered, Rooted, Sweep, Tier, Window};
 use terrace_base::{PageId, StructureId};
-use terrace_pages::{CutInfo, Door, Interrupt, Pace, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Pace, PageStore, Retry, StoreOptions, WriteGuard};
 use terrace_sim::SimDisk;
 pub use terrace_tier::bilsm::{BiLsm, BiLsmOptions, Rates};
 use terrace_tier::{
@@ -14,6 +14,12 @@ use terrace_tier::{
 
 /// The access methods that all tests run over.
 pub use terrace_methods::{BTree, HashTable, Heap, Lsm};
+
+/// How much longer than usual to test: the number in `TERRACE_TEST_FACTOR`.
+pub fn factor() -> u64 {
+    let factor = std::env::var("TERRACE_TEST_FACTOR").ok();
+    factor.and_then(|f| f.parse().ok()).unwrap_or(1)
+}
 
 /// What tiers can be made of: a method in both, or one in each.
 pub trait Method: 'static {
@@ -85,8 +91,8 @@ pub type One<M> = Single<<M as Method>::Cold>;
 /// A tree in both tiers.
 pub type Tree = Two<BTree>;
 
-pub fn cut() -> CutInfo {
-    CutInfo {
+pub fn cut() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,
@@ -116,7 +122,7 @@ pub fn reopened(disk: &SimDisk, memory: u64) -> Arc<TierContext> {
 /// Runs an attempt until it is through.
 pub fn through<T>(
     store: &PageStore,
-    mut attempt: impl FnMut(&Door<'_>) -> Result<T, Interrupt>,
+    mut attempt: impl FnMut(&WriteGuard<'_>) -> Result<T, Retry>,
 ) -> T {
     loop {
         let door = store.enter().unwrap();
@@ -185,7 +191,7 @@ pub fn put_run<'r>(
     drop(held);
 }
 
-/// Takes so many records out, each time the first one (`up`) or the last. How many windows that reads.
+/// Takes `records` records out, each time the first one (`up`) or the last. How many windows that reads.
 pub fn take(structure: &dyn Structure, up: bool, records: usize) -> usize {
     let (mut windows, mut window) = (0, Window::new());
     window.set_limit(64);

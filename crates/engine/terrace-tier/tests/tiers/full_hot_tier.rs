@@ -1,4 +1,4 @@
-//! A hot tier that is full and cannot let anything go does not stop anybody: the change goes to the
+//! A hot tier that is full and cannot let anything go does not stop a writer: the change goes to the
 //! cold tier. And a full disk loses no page.
 
 use std::collections::BTreeMap;

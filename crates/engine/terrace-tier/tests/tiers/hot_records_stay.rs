@@ -6,7 +6,7 @@ use crate::common::{
     BTree, HashTable, Heap, Method, Rows, Two, checkpoint, new_context, reopen, reopened, two_tiers,
 };
 
-use terrace_access::{Ordered, Sweep};
+use terrace_access::AccessMethod;
 use terrace_sim::SimDisk;
 use terrace_tier::policy::{Admission, LeafLocal, Policy};
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
@@ -14,7 +14,8 @@ use terrace_tier::{Change, Structure, TierContext, TierOptions};
 /// Of which the hot records take what [`HOT`] says. Above a heap up to half of it is for the leaves that
 /// lead to cold records, and a heap above holds fewer of them.
 fn memory<M: Method>() -> u64 {
-    match (M::Cold::INDEXED, M::Hot::SHARES_ROOM) {
+    let (cold, hot) = (M::Cold::CAPABILITIES, M::Hot::CAPABILITIES);
+    match (cold.indexed, hot.shares_room) {
         (true, true) => 1100 << 10,
         (true, false) => 900 << 10,
         _ => 600 << 10,
@@ -63,7 +64,7 @@ impl<M: Method> Bed<M> {
         Bed::just_loaded_with(memory, options, 1 << 15)
     }
 
-    /// With counters of so many bytes.
+    /// With counters of `counters` bytes.
     fn just_loaded_with(memory: u64, options: &TierOptions, counters: usize) -> Bed<M> {
         let disk = SimDisk::new(1);
         let context = new_context(&disk, memory, 4096);
@@ -165,12 +166,13 @@ fn once_is_not_enough<M: Method>() {
     let promoted = bed.tree.stats().promotions - promoted;
     assert!(passing > u64::from(HOT) * 5, "only {passing} were cold");
     let gone = bed.misses(0..HOT);
-    // Some are: what is used fades while nobody uses it. A heap also gives some memory to the leaves
+    // Some are: what is used fades while no reader uses it. A heap also gives some memory to the leaves
     // that led to all those others.
-    let few = HOT / if M::Hot::SHARES_ROOM { 3 } else { 5 };
+    let (cold, hot) = (M::Cold::CAPABILITIES, M::Hot::CAPABILITIES);
+    let few = HOT / if hot.shares_room { 3 } else { 5 };
     assert!(gone < u64::from(few), "{gone} of {HOT} were displaced");
-    // In a table there is room for a third of them for which nobody has to go.
-    let some = passing / 2 + if M::Cold::INDEXED { passing / 3 } else { 0 };
+    // In a table there is room for a third of them for which no other record has to go.
+    let some = passing / 2 + if cold.indexed { passing / 3 } else { 0 };
     assert!(promoted < some, "{promoted} of {passing} came in");
 }
 
@@ -327,7 +329,7 @@ fn other_records_that_become_hot_come_in_because_counts_age() {
         assert!(aged < u64::from(HOT) / 50, "{aged} of {HOT} still miss");
         // With the memory that there is here a table finds room for both.
         assert!(
-            M::Cold::INDEXED || kept > u64::from(HOT) / 20,
+            M::Cold::CAPABILITIES.indexed || kept > u64::from(HOT) / 20,
             "{kept} without ageing, too"
         );
     }

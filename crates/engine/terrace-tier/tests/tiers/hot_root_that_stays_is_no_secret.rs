@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
 use terrace_base::Error;
-use terrace_pages::{Interrupt, Pace};
+use terrace_pages::{Pace, Retry};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
-/// Makes a hot tier whose root nobody can note, and which is torn before it goes, if `torn`.
+/// Makes a hot tier whose root cannot be noted, and which is torn before it goes, if `torn`.
 fn fails_to_make(context: &Arc<TierContext>, torn: bool) -> Error {
     let store = context.store.clone();
     let is_asked = Arc::new(AtomicBool::new(false));
@@ -21,7 +21,7 @@ fn fails_to_make(context: &Arc<TierContext>, torn: bool) -> Error {
                 let mut page = store.exclusive(root, door)?;
                 page.fill(16, 100)?.fill(0xEE);
             }
-            Err(Interrupt::Fail(Error::invalid("it cannot be noted")))
+            Err(Retry::Fail(Error::invalid("it cannot be noted")))
         }),
         ..TierOptions::default()
     };

@@ -8,7 +8,7 @@ use terrace_pages::PageStore;
 use terrace_sim::{Call, HookedDisk, SimDisk};
 use terrace_tier::{Change, LockTable, Structure, TierContext, TierOptions};
 
-/// A record lock that somebody else takes and gives back changed whenever a page is read.
+/// A record lock that another thread takes and gives back changed whenever a page is read.
 #[derive(Default)]
 struct Restless {
     lock: OnceLock<(Arc<LockTable>, usize)>,

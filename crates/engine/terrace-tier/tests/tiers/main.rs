@@ -1,4 +1,4 @@
-//! One tier and two over every method, by one thread.
+//! One tier and two over every method.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,7 +14,9 @@ mod memory_follows_the_misses;
 mod model_of_the_protocols;
 mod one_tier_agrees_with_a_map;
 mod papers_policy_of_lsm_trees;
+mod planted_faults;
 mod structures_are_small;
 mod sweep_orders;
+mod threads;
 mod tiers_with_own_hashes;
 mod two_tiers_agree_with_a_map;

@@ -245,7 +245,7 @@ fn they_get_memory<M: Method>() {
         kept <= Some(frames / 2) && share <= WHOLE_SHARE,
         "{kept:?}, {share}"
     );
-    // A fifth of the rows alone: they fit, and nobody asks for what the index leads to.
+    // A fifth of the rows alone: they fit, and no reader asks for what the index leads to.
     let (context, hits) = used::<M>(1_000_000, &mut |rng| rng.below(4 * KEYS / 5) * 5);
     let kept = context.store.inner_kept().unwrap_or(0);
     assert!(

@@ -38,7 +38,7 @@ fn run<M: Method>(seed: u64) {
     let mut one = one_tier::<M>(&context);
     let mut model = BTreeMap::new();
     let mut out = Vec::new();
-    for step in 0..20_000 {
+    for step in 0..7_000 * factor() {
         let key = format!("key-{:06}", rng.below(4000)).into_bytes();
         match rng.below(10) {
             0..=4 => {

@@ -41,7 +41,7 @@ impl Bed {
         (0..RECORDS).for_each(|n| bed.put(n));
         bed.flush_all();
         assert_eq!(bed.hot(0..RECORDS), 0);
-        // Below the top, which is nobody's depth.
+        // Below the top, which counts as no depth.
         let mut from = Some(Vec::new());
         while let Some(next) = from {
             from = bed.tree.compact_step(&next, 1.0).unwrap();

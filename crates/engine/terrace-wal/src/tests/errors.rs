@@ -1,4 +1,4 @@
-//! Calls that fail: ordinary errors at the door, poison behind it, and no acknowledged record lost.
+//! Calls that fail: ordinary errors while space is reserved, poison after that, and no acknowledged record lost.
 
 use terrace_base::Error;
 use terrace_sim::{Fault as DiskFault, Injection, Op, SimDisk};

@@ -129,7 +129,7 @@ fn whoever_has_a_reservation_finds_room_in_whatever_order() {
                         held.swap_remove(rng.below(held.len() as u64) as usize);
                     let bytes = vec![rng.below(256) as u8; len];
                     let appended = log.append(&mut reservation, &[&bytes]);
-                    in_lane += u32::from(appended.piece != crate::append::NO_PIECE);
+                    in_lane += u32::from(appended.piece != crate::record::NO_PIECE);
                     expected.push(bytes);
                     assert_eq!(appended.sequence, expected.len() as u64);
                     last = Some(appended);

@@ -1,4 +1,4 @@
-//! The hand-over between leaders under the concurrency checker: no one waits for ever, and what is
+//! The hand-over between leaders under the concurrency checker: no thread waits for ever, and what is
 //! acknowledged is there.
 //!
 //! `cargo test -p terrace-wal --features shuttle`

@@ -1,5 +1,5 @@
 //! The lane under the concurrency checker: what is acknowledged is there at that instant, with all before it, and
-//! what closes it waits for nobody without end.
+//! what closes it waits for no thread without end.
 
 use std::sync::Arc;
 

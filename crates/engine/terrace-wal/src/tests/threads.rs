@@ -229,7 +229,7 @@ fn a_writer_that_panics_in_what_it_does_for_all_keeps_nobody_waiting() {
         let (sender, done) = channel();
         for thread in 0..4u8 {
             let (log, sender) = (log.clone(), sender.clone());
-            // Nobody waits for its end: should it have none, the test has one.
+            // No thread waits for its end: should it have none, the test has one.
             std::thread::spawn(move || {
                 loop {
                     let put = || put(&log, &[thread; 100], Durability::Sync);

@@ -13,7 +13,7 @@ use terrace_base::Result;
 use super::pool::run_beside;
 use crate::{Commit, Place};
 
-/// How long a thread waits for a commit before it looks whether anybody still wants one.
+/// How long a thread waits for a commit before it looks whether any caller still wants one.
 const LOOKED_AFTER: Duration = Duration::from_millis(100);
 
 /// Commits in their order; see [`super::Database::changes`]. A [`Stream`], and [`Changes::next`] for who needs no more

@@ -29,7 +29,7 @@ impl Database {
         Ok(Database { db, pool })
     }
 
-    /// One that is open, of whose calls so many run at a time: at least one.
+    /// One that is open, of whose calls at most `most` run at a time: at least one.
     ///
     /// # Errors
     /// Another number of calls.

@@ -7,9 +7,10 @@ use terrace_base::{Error, Result};
 use terrace_wal::Durability;
 
 use super::pool::Pool;
+use super::reads;
 use super::records::Records;
-use crate::api::ordered::{between, bounds};
-use crate::api::range::past_prefix;
+use crate::structures::ordered::{between, bounds};
+use crate::structures::range::past_prefix;
 use crate::{Expires, Merge};
 
 /// A structure of any kind. Clones are the same one.
@@ -41,13 +42,13 @@ impl Map {
         self.pool.run(move || calls(&map)).await?
     }
 
-    /// As [`crate::Map::get`]; without a thread if the record is in memory.
+    /// As [`crate::Map::get`]; without a thread, also while it waits for the disk.
     ///
     /// # Errors
     /// As there.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let (key, mut value) = (key.as_ref(), Vec::new());
-        match self.map.get_if_resident(key, &mut value)? {
+        match reads::get(&self.map, key, &mut value).await? {
             Some(found) => Ok(found.then_some(value)),
             None => {
                 let key = key.to_vec();
@@ -56,24 +57,15 @@ impl Map {
         }
     }
 
-    /// As [`crate::Map::get_many`]; without a thread if all records are in memory.
+    /// As [`crate::Map::get_many`]; without a thread, also while it waits for the disk.
     ///
     /// # Errors
     /// As there.
     pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (mut values, mut missed) = (Vec::with_capacity(keys.len()), Vec::new());
-        for (i, key) in keys.iter().enumerate() {
-            let mut value = Vec::new();
-            match self.map.get_if_resident(key.as_ref(), &mut value)? {
-                Some(found) => values.push(found.then_some(value)),
-                None => {
-                    values.push(None);
-                    missed.push((i, key.as_ref().to_vec()));
-                }
-            }
-        }
-        if !missed.is_empty() {
-            let (places, keys): (Vec<usize>, Vec<Vec<u8>>) = missed.into_iter().unzip();
+        let mut values = vec![None; keys.len()];
+        let places = reads::get_many(&self.map, keys, &mut values).await?;
+        if !places.is_empty() {
+            let keys: Vec<Vec<u8>> = places.iter().map(|i| keys[*i].as_ref().to_vec()).collect();
             let read = self.run(move |map| map.get_many(&keys)).await?;
             for (i, value) in places.into_iter().zip(read) {
                 values[i] = value;
@@ -82,12 +74,19 @@ impl Map {
         Ok(values)
     }
 
-    /// As [`crate::Map::contains_key`]; without a thread if the record is in memory.
+    /// As [`crate::Map::contains_key`]; without a thread, also while it waits for the disk.
     ///
     /// # Errors
     /// As there.
     pub async fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key).await?.is_some())
+        let (key, mut value) = (key.as_ref(), Vec::new());
+        match reads::get(&self.map, key, &mut value).await? {
+            Some(found) => Ok(found),
+            None => {
+                let key = key.to_vec();
+                self.run(move |map| map.contains_key(key)).await
+            }
+        }
     }
 
     /// As [`crate::Map::put`].

@@ -1,4 +1,4 @@
-//! Calls that may wait for a disk, on the runtime's threads for blocking work, so many at a time.
+//! Calls that may wait for a disk, on the runtime's threads for blocking work, a bounded number at a time.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// For so many calls at a time.
+    /// For `most` calls at a time.
     pub fn new(most: usize) -> Result<Pool> {
         match (1..=Semaphore::MAX_PERMITS).contains(&most) {
             true => Ok(Pool {
@@ -37,7 +37,7 @@ impl Pool {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let place = self.places.clone().acquire_owned().await;
-        // Nobody closes it.
+        // It is never closed.
         let place = place.map_err(|_| ended())?;
         run_beside(move || {
             let answer = call();

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use super::pool::{Pool, joined};
 use crate::Range;
-use crate::api::range::Record;
+use crate::structures::range::Record;
 
 /// Most records that are read at a time, and about as many bytes: little memory for a stream, and few threads for
 /// a record.
@@ -93,7 +93,7 @@ impl Records {
     ) -> Pin<Box<dyn Future<Output = Result<Read>> + Send>> {
         let pool = self.pool.clone();
         let reading = async move { pool.run(|| begin().map(read)).await? };
-        // A task of its own: a stream that nobody asks any more must not keep a place that it was given.
+        // A task of its own: a stream that is not asked any more must not keep a place that it was given.
         let Ok(runtime) = Handle::try_current() else {
             return Box::pin(reading);
         };

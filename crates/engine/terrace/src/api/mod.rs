@@ -1,17 +1,9 @@
-//! What a user holds: the database, and the handles of structures and of what is read from them. Each says how one
-//! comes to it.
+//! The calls of a database: each asks a part below. Those of its structures stand in `structures/`.
 
-pub mod database;
-pub mod expiring;
-pub mod handle;
-pub mod hash;
-pub mod hash_scan;
-pub mod index;
-pub mod map;
+#[cfg(feature = "backup")]
+mod backup;
+mod changes;
+mod database;
 mod open;
-pub mod ordered;
-pub mod range;
-mod resident;
-pub mod table;
-pub mod tree;
-pub mod unordered;
+mod structures;
+mod write;

@@ -8,9 +8,10 @@ use terrace_base::file_disk::{DirectIo, FileDisk};
 use terrace_base::read_only::ReadOnlyDisk;
 use terrace_base::{Error, Result};
 
-use crate::api::database::Database;
-use crate::api::handle::Handle;
 use crate::core::Core;
+use crate::handle::database::Database;
+use crate::handle::shared::Handle;
+use crate::opening;
 use crate::options::Options;
 
 impl Database {
@@ -44,7 +45,7 @@ impl Database {
 
     /// Opens the database in a directory to be read only: nothing there is written, made or deleted, so
     /// the files may be another user's, and the file system one that takes no writes. Any number of readers
-    /// may have it open, in any number of processes, and nobody may write meanwhile; what is read does not
+    /// may have it open, in any number of processes, and no process may write meanwhile; what is read does not
     /// change. Of [`Options`] the memory and direct I/O count. Whatever would write is an error.
     ///
     /// ```
@@ -74,14 +75,14 @@ impl Database {
         Database::open_read_only_on(Arc::new(ReadOnlyDisk::open(path, direct)?), options)
     }
 
-    /// The same on any disk, to which nobody may write meanwhile.
+    /// The same on any disk, to which no process may write meanwhile.
     ///
     /// # Errors
     /// As [`Database::open_read_only`].
     pub fn open_read_only_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
         let core = Core::open_read_only(disk, &options)?;
         Ok(Database {
-            handle: Arc::new(Handle::of_image(core)),
+            handle: Arc::new(Handle::new(core)),
         })
     }
 
@@ -92,12 +93,12 @@ impl Database {
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
         #[cfg(feature = "backup")]
         let follow = options.follow.clone();
-        let handle = Handle::open_with(disk.clone(), options, None)?;
+        let handle = opening::open_with(disk.clone(), options, None)?;
         #[cfg(feature = "control")]
         crate::control::listen(&handle, &*disk)?;
         #[cfg(feature = "backup")]
         if let Some((set, how)) = follow {
-            crate::backup::follow_from_opening(&handle.core, &set, how)?;
+            crate::backup::follow_from_opening(handle.core(), &set, how)?;
         }
         Ok(Database {
             handle: Arc::new(handle),

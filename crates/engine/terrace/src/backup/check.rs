@@ -10,12 +10,12 @@ use std::sync::Arc;
 use terrace_base::Result;
 use terrace_base::disk::Disk;
 
-use super::damage::damaged;
-use super::manifest::{Manifest, Point};
-use super::maps::{MapReader, Packed};
-use super::names::pages_name;
-use super::pages::PagesReader;
 use super::report::BackupVerifyReport;
+use crate::backup_set::damage::damaged;
+use crate::backup_set::manifest::{Manifest, Point};
+use crate::backup_set::maps::{MapReader, Packed};
+use crate::backup_set::names::pages_name;
+use crate::backup_set::pages::PagesReader;
 use crate::progress::{Progress, Teller, Work};
 
 /// Entries that are kept until their pages are read, in the order of the files: 2.3 MiB.

@@ -4,30 +4,14 @@
 //! set yet, and a list of where each page of it is. See `docs/format-backup.md` for the files, and
 //! `docs/backup.md` for how to use them.
 
-mod archive;
-mod calls;
-mod chains;
 mod check;
-mod damage;
-mod folder;
 mod follow;
-mod follow_options;
-mod following;
-mod leftovers;
-mod manifest;
-mod maps;
-mod names;
-mod options;
-mod pages;
-pub mod place;
 mod prune;
 mod report;
 mod restore;
 mod rewrite;
 mod select;
-pub mod state;
 mod target;
-mod text;
 mod times;
 mod to_read;
 mod verify;
@@ -35,13 +19,10 @@ mod worker;
 mod write;
 
 pub use follow::Follower;
-pub use follow_options::{FollowOptions, FollowStatus};
-pub use options::{BackupOptions, BackupReport};
 pub use prune::{Keep, PruneReport, prune_backup, prune_backup_on};
 pub use report::BackupVerifyReport;
 pub use restore::{ExpiredPart, RestoreOptions, RestoreReport, restore, restore_on};
 pub use select::RestoreTo;
-pub use text::{parse_time, text_of};
 pub use verify::{
     ArchivedLog, BackupContents, BackupPoint, ClockLeap, backup_contents, backup_contents_on,
     list_backup, list_backup_on, verify_backup, verify_backup_on,

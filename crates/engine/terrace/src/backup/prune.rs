@@ -12,15 +12,15 @@ use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 use terrace_pages::map::SlotSet;
 
-use super::folder::set_disk;
-use super::leftovers::remove_leftovers;
-use super::manifest::{LogFile, Manifest, Point};
-use super::maps::MapReader;
-use super::names::{log_name, map_name, pages_name};
 use super::rewrite::write_anew;
 use super::verify::manifest;
+use crate::backup_set::folder::set_disk;
+use crate::backup_set::leftovers::remove_leftovers;
+use crate::backup_set::manifest::{LogFile, Manifest, Point};
+use crate::backup_set::maps::MapReader;
+use crate::backup_set::names::{log_name, map_name, pages_name};
 
-/// A file of pages is written anew when less than one of so many of its pages is named: at half of it what is
+/// A file of pages is written anew when less than one of this many of its pages is named: at half of it what is
 /// freed is as much as what has to be written.
 const LEAST_PART: u64 = 2;
 
@@ -32,14 +32,14 @@ pub struct PruneReport {
     pub kept: Vec<u64>,
     /// Points that were forgotten.
     pub forgotten: Vec<u64>,
-    /// Points whose files of pages were mostly named by nobody any more: what is needed of them was copied to
+    /// Points whose files of pages were mostly not in use any more: what is needed of them was copied to
     /// new files.
     pub rewritten: Vec<u64>,
     /// Bytes that the set is shorter by.
     pub freed_bytes: u64,
 }
 
-/// Which points of a set stay: so many of the newest, or as [`Keep::since`] says, whichever are more. The newest
+/// Which points of a set stay: a number of the newest, or as [`Keep::since`] says, whichever are more. The newest
 /// one always does. A number is [`Keep::newest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
@@ -48,7 +48,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// So many of the newest points.
+    /// This many of the newest points.
     pub fn newest(points: usize) -> Keep {
         Keep {
             newest: points,
@@ -58,11 +58,9 @@ impl Keep {
 
     /// Also whatever is needed to restore the database as it was then, or at any time since: the points made since
     /// then, and the last one before.
-    pub fn since(self, time: SystemTime) -> Keep {
-        Keep {
-            since: Some(time),
-            ..self
-        }
+    pub fn since(mut self, time: SystemTime) -> Keep {
+        self.since = Some(time);
+        self
     }
 
     /// How many of these points, the oldest first, do not stay.

@@ -1,7 +1,7 @@
 //! Restoring: a new database of the pages of a point.
 //!
 //! Invariants: the set is only read; nothing is written where something is; what is restored gets its name
-//! when it is whole and verified, and never opens an old log, so that nobody takes it for the database that
+//! when it is whole and verified, and never opens an old log, so that it is not taken for the database that
 //! it was.
 
 use std::path::Path;
@@ -10,24 +10,25 @@ use std::time::{Instant, SystemTime};
 
 use terrace_base::disk::Disk;
 use terrace_base::{Error, PageId, Result};
-use terrace_pages::{Build, CutInfo, LEARNT_BYTES, StoreBuilder};
+use terrace_pages::{Build, CheckpointMeta, LEARNT_BYTES, StoreBuilder};
 
-use super::archive::read_records;
-use super::damage::damaged;
-use super::folder::set_to_read;
-use super::manifest::{Manifest, Point};
-use super::maps::{MapReader, Packed};
-use super::names::pages_name;
-use super::pages::PagesReader;
-use super::place::Place;
 use super::select::{RestoreTo, select};
 use super::target::Target;
 use super::verify::{BackupPoint, ClockLeap, manifest};
-use crate::api::database::Database;
-use crate::api::handle::Handle;
+use crate::backup_set::archive::read_records;
+use crate::backup_set::damage::damaged;
+use crate::backup_set::folder::set_to_read;
+use crate::backup_set::manifest::{Manifest, Point};
+use crate::backup_set::maps::{MapReader, Packed};
+use crate::backup_set::names::pages_name;
+use crate::backup_set::pages::PagesReader;
+use crate::backup_set::place::Place;
 use crate::clock::Source;
+use crate::core::Core;
 use crate::gentle::Cancel;
+use crate::handle::shared::Handle;
 use crate::millis::time_of;
+use crate::opening;
 use crate::options::Options;
 use crate::progress::{Progress, Teller, Work};
 use crate::recover::open::{identity, new_log};
@@ -71,11 +72,9 @@ impl<'p> RestoreOptions<'p> {
     }
 
     /// Only this structure, a table with its indexes.
-    pub fn structure(self, name: impl Into<String>) -> RestoreOptions<'p> {
-        RestoreOptions {
-            structure: Some(name.into()),
-            ..self
-        }
+    pub fn structure(mut self, name: impl Into<String>) -> RestoreOptions<'p> {
+        self.structure = Some(name.into());
+        self
     }
 
     /// What the restored database is opened with, to be verified: its memory, above all.
@@ -91,27 +90,21 @@ impl<'p> RestoreOptions<'p> {
     /// Whether the newest state before a break will do, where the newest changes that were archived cannot be
     /// restored: the log was given up before them ([`crate::FollowStatus::breaks`]), and the point that they
     /// need was not made yet. Without it that is an error of [`RestoreTo::Latest`].
-    pub fn up_to_break(self, up_to_break: bool) -> RestoreOptions<'p> {
-        RestoreOptions {
-            up_to_break,
-            ..self
-        }
+    pub fn up_to_break(mut self, up_to_break: bool) -> RestoreOptions<'p> {
+        self.up_to_break = up_to_break;
+        self
     }
 
     /// What ends it early.
-    pub fn cancel(self, cancel: &Cancel) -> RestoreOptions<'p> {
-        RestoreOptions {
-            cancel: Some(cancel.clone()),
-            ..self
-        }
+    pub fn cancel(mut self, cancel: &Cancel) -> RestoreOptions<'p> {
+        self.cancel = Some(cancel.clone());
+        self
     }
 
     /// Who hears how far it has come.
-    pub fn progress(self, progress: impl FnMut(Progress) + 'p) -> RestoreOptions<'p> {
-        RestoreOptions {
-            progress: Some(Box::new(progress)),
-            ..self
-        }
+    pub fn progress(mut self, progress: impl FnMut(Progress) + 'p) -> RestoreOptions<'p> {
+        self.progress = Some(Box::new(progress));
+        self
     }
 }
 
@@ -151,7 +144,7 @@ pub struct RestoreReport {
 pub struct ExpiredPart {
     /// The structure.
     pub structure: String,
-    /// The part of its records that nobody sees any more, from 0 to 1; by a sample, if there are many.
+    /// The part of its records that no reader sees any more, from 0 to 1; by a sample, if there are many.
     pub part: f64,
 }
 
@@ -159,8 +152,8 @@ pub struct ExpiredPart {
 /// set in a folder has. It is there when it is whole. Until then it lies in a folder that is called
 /// `.restoring`: inside the target if that is there (it may be where a device is mounted), else beside it, with
 /// the name of the target in front. What a restore leaves that was cut off the next one deletes, by a file
-/// `RESTORING` that says that it is that; nothing else is deleted. Folder and files are for nobody to whom the
-/// set is not.
+/// `RESTORING` that says that it is that; nothing else is deleted. No user has rights on folder and files who has none
+/// on the set.
 ///
 /// The new database has a number of its own: it is another one, to whose set nothing is added by mistake.
 ///
@@ -203,25 +196,26 @@ pub fn restore_on(
         None => &mut nothing,
     };
     copy_pages(&set_disk, &set, point, &to, &options, tell)?;
-    let (db, lost_indexes) = open_with(&set_disk, &set, &target, to, &options)?;
+    let (handle, lost_indexes) = open_with(&set_disk, &set, &target, to, &options)?;
+    let core = &**handle.core();
     if let Some(name) = &options.structure {
-        keep_only(&db, name)?;
+        keep_only(core, name)?;
     }
-    db.checkpoint()?;
+    core.purging_checkpoint()?;
     if options.verify {
         let cancel = options.cancel.clone().unwrap_or_default();
-        match db.handle.core.verify(tell, &cancel) {
+        match core.verify(tell, &cancel) {
             Err(Error::Cancelled { .. }) => return Err(cancelled()),
             verified => verified?.into_result()?,
         }
     }
     let replayed = (target.last + 1).saturating_sub(point.log.sequence);
-    let all = db.structures();
+    let all = core.structures();
     let unlogged = all.iter().filter(|info| !info.logged && replayed > 0);
     let as_of_point = unlogged.map(|info| info.name.clone()).collect();
-    let expired = expired_since(&db, &options)?;
+    let expired = expired_since(core, &options)?;
     let structures = all.into_iter().map(|info| info.name).collect();
-    db.close()?;
+    handle.close()?;
     Ok(RestoreReport {
         point: BackupPoint::of(point),
         sequence: target.last,
@@ -245,7 +239,7 @@ fn open_with(
     target: &Target<'_>,
     to: Arc<dyn Disk>,
     options: &RestoreOptions<'_>,
-) -> Result<(Database, Vec<String>)> {
+) -> Result<(Handle, Vec<String>)> {
     let from = target.point.log.sequence;
     let mut lost_indexes = Vec::new();
     let mut behind = |replay: &mut Replay<'_>| {
@@ -270,11 +264,8 @@ fn open_with(
         clock: Some(Source::standing(target.time_ms.min(today(options)))),
         ..options.options.clone().create(false)
     };
-    let handle = Handle::open_with(to, opened, Some(&mut behind))?;
-    let db = Database {
-        handle: Arc::new(handle),
-    };
-    Ok((db, lost_indexes))
+    let handle = opening::open_with(to, opened, Some(&mut behind))?;
+    Ok((handle, lost_indexes))
 }
 
 /// What time it is, in milliseconds since 1970.
@@ -284,11 +275,10 @@ fn today(options: &RestoreOptions<'_>) -> u64 {
 }
 
 /// From now on the new database has today's time: what has expired by then?
-fn expired_since(db: &Database, options: &RestoreOptions<'_>) -> Result<Vec<ExpiredPart>> {
-    let core = &db.handle.core;
-    core.clock.not_before(today(options));
+fn expired_since(core: &Core, options: &RestoreOptions<'_>) -> Result<Vec<ExpiredPart>> {
+    core.clock().not_before(today(options));
     let mut expired = Vec::new();
-    for open in core.registry.all() {
+    for open in core.registry().all() {
         if !open.spec.expiring || !open.is_named() {
             continue;
         }
@@ -308,8 +298,12 @@ fn cancelled() -> Error {
 }
 
 /// Drops all structures but one.
-fn keep_only(db: &Database, name: &str) -> Result<()> {
-    let all: Vec<String> = db.structures().into_iter().map(|info| info.name).collect();
+fn keep_only(core: &Core, name: &str) -> Result<()> {
+    let all: Vec<String> = core
+        .structures()
+        .into_iter()
+        .map(|info| info.name)
+        .collect();
     if !all.iter().any(|there| there == name) {
         return Err(Error::invalid(format!(
             "there was no structure named \"{name}\" then; there were: {}",
@@ -317,7 +311,7 @@ fn keep_only(db: &Database, name: &str) -> Result<()> {
         )));
     }
     for other in all.iter().filter(|there| *there != name) {
-        db.drop_structure(other)?;
+        core.drop_structure(other)?;
     }
     Ok(())
 }
@@ -333,7 +327,7 @@ fn copy_pages(
 ) -> Result<()> {
     let mut map = MapReader::open(&**set_disk, set.set, point)?;
     if map.count() != point.live_pages {
-        let name = super::names::map_name(point.map_number());
+        let name = crate::backup_set::names::map_name(point.map_number());
         return Err(damaged(&name, None, "it has too few pages"));
     }
     let mut entries = Vec::with_capacity(map.count() as usize);
@@ -343,7 +337,7 @@ fn copy_pages(
     // In the order in which they lie there.
     entries.sort_unstable_by_key(Packed::place);
     // The table of pages, which a database holds in its memory: so a set that names pages without end takes
-    // no memory that nobody has given.
+    // no memory that was not given.
     let (needed, given) = (point.page_numbers * 8, options.options.memory);
     if needed > given {
         return Err(Error::MemoryTooSmall {
@@ -384,7 +378,7 @@ fn copy_pages(
     }
     teller.end();
     let cut = new_log(to.clone(), &options.options)?;
-    builder.finish(&CutInfo {
+    builder.finish(&CheckpointMeta {
         log_position: cut.encode(),
         learnt: [0; LEARNT_BYTES],
         next_structure: point.next_structure,
@@ -417,8 +411,8 @@ mod tests {
     use terrace_sim::SimDisk;
 
     use super::*;
-    use crate::backup::options::BackupOptions;
     use crate::backup::prune::prune_backup_on;
+    use crate::backup_set::options::BackupOptions;
 
     fn tiny(seed: u64) -> Options {
         let options = Options::new().memory(1 << 20).page_size(4096).seed(seed);
@@ -428,7 +422,7 @@ mod tests {
     /// What a restore of a set says whose manifest was changed, and has the right checksum.
     fn crafted(change: fn(&mut Manifest)) -> (SimDisk, Result<RestoreReport>) {
         let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
-        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let db = crate::Database::open_on(disk.shared(), tiny(1)).unwrap();
         db.tree("t").unwrap().put("a", "1").unwrap();
         db.backup_on(set.shared(), BackupOptions::new()).unwrap();
         let mut manifest = Manifest::read(&*set.shared()).unwrap().unwrap();
@@ -470,18 +464,24 @@ mod tests {
     /// The same where the roots of a structure are pages that there are not.
     #[test]
     fn a_set_whose_structures_have_no_roots_is_an_error() {
-        for (is_hot, none) in [(false, 1000), (true, 1000), (false, 60), (true, 60)] {
+        let roots = [(false, 1000), (true, 1000), (false, 60), (true, 60)];
+        let both = roots.map(|(is_hot, none)| [false, true].map(|form| (is_hot, none, form)));
+        for (is_hot, none, in_memory) in both.into_iter().flatten() {
             let (disk, set) = (SimDisk::new(1), SimDisk::new(2));
-            let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
-            db.tree("t").unwrap().put("a", "1").unwrap();
-            let core = &db.handle.core;
-            let catalog = core.registry.catalog();
+            let db = crate::Database::open_on(disk.shared(), tiny(1)).unwrap();
+            let made = crate::MapOptions::new().hot_in_memory(in_memory);
+            let tree = db.create_tree("t", made).unwrap();
+            tree.put("a", "1").unwrap();
+            // What is dirty is saved from then on, and the place of that stands in the catalog.
+            db.checkpoint().unwrap();
+            let core = db.core();
+            let catalog = core.registry().catalog();
             let mut entry = catalog.load().unwrap().pop().unwrap();
             match is_hot {
                 true => entry.roots.hot = Some(PageId(none)),
                 false => entry.roots.cold = PageId(none),
             }
-            let door = core.store.enter().unwrap();
+            let door = core.store().enter().unwrap();
             let put = catalog.put(&door, &entry, &mut || ());
             assert!(put.is_ok());
             drop(door);

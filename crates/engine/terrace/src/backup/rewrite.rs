@@ -8,11 +8,11 @@ use std::sync::Arc;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::damage::damaged;
-use super::manifest::{FileInfo, Manifest};
-use super::maps::{Entry, MapReader, MapWriter, Packed};
-use super::names::pages_name;
-use super::pages::{PagesReader, PagesWriter};
+use crate::backup_set::damage::damaged;
+use crate::backup_set::manifest::{FileInfo, Manifest};
+use crate::backup_set::maps::{Entry, MapReader, MapWriter, Packed};
+use crate::backup_set::names::pages_name;
+use crate::backup_set::pages::{PagesReader, PagesWriter};
 
 /// Copies what the points of the set need of a file of pages to a new one, and writes new maps for those
 /// points; they have the numbers from `next` on. The manifest names them then; it has still to be written, and

@@ -1,4 +1,4 @@
-//! Which point, and which records behind it, are the state that somebody asks for.
+//! Which point, and which records behind it, are the state that is asked for.
 //!
 //! Invariant: what is chosen is exactly the state that was asked for, or an error that says what there is.
 
@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::manifest::{LogFile, Manifest, Point};
 use super::target::{MOST_NAMES, Target, alone, at, last_mark, what_there_is};
-use super::text::text_of;
 use super::times::at_time;
+use crate::backup_set::manifest::{LogFile, Manifest, Point};
+use crate::backup_set::text::text_of;
 use crate::millis::{millis, time_of};
 use crate::planted::{Fault, planted};
 

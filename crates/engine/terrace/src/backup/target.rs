@@ -3,10 +3,10 @@
 use terrace_base::Result;
 use terrace_base::disk::Disk;
 
-use super::archive::read_records;
-use super::manifest::{LogFile, Manifest, Point};
-use super::text::text_of;
 use super::verify::ClockLeap;
+use crate::backup_set::archive::read_records;
+use crate::backup_set::manifest::{LogFile, Manifest, Point};
+use crate::backup_set::text::text_of;
 use crate::effects::{Effect, Effects};
 use crate::millis::time_of;
 

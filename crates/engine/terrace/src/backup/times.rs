@@ -5,9 +5,9 @@
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::manifest::{Leap, LogFile, Manifest, Point};
 use super::target::{Target, alone, at, last_mark, what_there_is};
-use super::text::text_of;
+use crate::backup_set::manifest::{Leap, LogFile, Manifest, Point};
+use crate::backup_set::text::text_of;
 use crate::millis::time_of;
 use crate::planted::{Fault, planted};
 

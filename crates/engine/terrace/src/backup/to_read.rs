@@ -8,8 +8,8 @@ use terrace_base::{Error, Result};
 use terrace_pages::map::SlotSet;
 use terrace_pages::{ImagePage, PageStore, PinnedImage};
 
-use super::manifest::FileInfo;
-use super::maps::{Entry, MapReader, MapWriter, PACKED_BYTES, Packed};
+use crate::backup_set::manifest::FileInfo;
+use crate::backup_set::maps::{Entry, MapReader, MapWriter, PACKED_BYTES, Packed};
 use crate::planted::{Fault, planted};
 
 /// What the set has of the point before.

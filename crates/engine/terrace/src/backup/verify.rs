@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use terrace_base::disk::Disk;
 use terrace_base::{Error, Result};
 
-use super::archive::read_records;
 use super::check::check_pages;
-use super::damage::damaged;
-use super::folder::set_to_read;
-use super::manifest::{Leap, MANIFEST, Manifest, Point};
-use super::names::log_name;
 use super::report::BackupVerifyReport;
+use crate::backup_set::archive::read_records;
+use crate::backup_set::damage::damaged;
+use crate::backup_set::folder::set_to_read;
+use crate::backup_set::manifest::{Leap, MANIFEST, Manifest, Point};
+use crate::backup_set::names::log_name;
 use crate::effects::Effects;
 use crate::mark::Mark;
 use crate::millis::time_of;

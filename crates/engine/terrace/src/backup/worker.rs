@@ -15,17 +15,17 @@ use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result};
 use terrace_wal::{Follower as Reader, HoldId, Place};
 
-use super::archive::{FILE_BYTES, RecordsWriter};
-use super::folder::SetFolder;
-use super::follow_options::{FollowOptions, FollowStatus};
-use super::following::{Follows, Running};
-use super::leftovers::remove_log_leftovers;
-use super::manifest::{LogEnd, Manifest, MarkNote};
-use super::options::BackupOptions;
+use crate::backup_set::archive::{FILE_BYTES, RecordsWriter};
+use crate::backup_set::folder::SetFolder;
+use crate::backup_set::follow_options::{FollowOptions, FollowStatus};
+use crate::backup_set::leftovers::remove_log_leftovers;
+use crate::backup_set::manifest::{LogEnd, Manifest, MarkNote};
+use crate::backup_set::options::BackupOptions;
 use crate::core::Core;
 use crate::effects::{Effect, Effects};
 use crate::gentle::{Cancel, Rate};
 use crate::planted::{Fault, planted};
+use crate::state::following::{Follows, Running};
 
 /// A new point is made when the log since the last one is longer than the database and than this: replaying
 /// it would take longer than copying pages.
@@ -69,7 +69,7 @@ impl Worker {
             ));
         }
         // A set that is there already is not made anew where its device is missing.
-        let folders = &self.core.backups.folders;
+        let folders = self.core.backups().folders();
         let disk = self.folder.open(folders, state.set.is_none());
         let done = disk.and_then(|disk| self.copy(&mut state, &disk));
         state.last = Some(Instant::now());
@@ -82,10 +82,10 @@ impl Worker {
 
     fn copy(&self, state: &mut State, disk: &Arc<dyn Disk>) -> Result<u64> {
         let core = &self.core;
-        let _alone = core.backups.changing.lock();
+        let _alone = core.backups().hold_manifests();
         let mut set = core.set(disk)?;
         set.check_same(state.set)?;
-        if state.hold.is_some_and(|hold| !core.log.is_held(hold)) {
+        if state.hold.is_some_and(|hold| !core.log().is_held(hold)) {
             state.hold = None;
             state.reader = None;
             self.status.lock().breaks += 1;
@@ -95,15 +95,13 @@ impl Worker {
             is_new = self.begin(state, &mut set)?;
             remove_log_leftovers(disk, &set)?;
         }
-        {
-            let mut marked = core.backups.marked.lock();
-            if core.log.next_sequence() != *marked {
-                let (_, durable_by_the_sync_below) = core.append_mark("")?;
-                // Not the next one by now: that may be behind a write that no mark has seen.
-                *marked = durable_by_the_sync_below.sequence + 1;
-            }
-        }
-        core.log.sync().map_err(|e| core.failed(e))?;
+        let mark = || {
+            let (_, durable_by_the_sync_below) = core.append_mark("")?;
+            Ok(durable_by_the_sync_below.sequence)
+        };
+        core.backups()
+            .mark_time(|| core.log().next_sequence(), mark)?;
+        core.heard(core.log().sync())?;
         let (Some(hold), Some(reader), Some(mut end)) = (state.hold, &mut state.reader, set.end)
         else {
             return Err(Error::invalid("nothing is held of the log"));
@@ -119,7 +117,7 @@ impl Worker {
                 // A chain that was begun before need not go on here: a new one is begun.
                 if e.is_unreadable() {
                     state.is_gone = true;
-                    self.status.lock().breaks += u64::from(core.log.is_held(hold));
+                    self.status.lock().breaks += u64::from(core.log().is_held(hold));
                 }
                 return Err(e);
             }
@@ -137,10 +135,10 @@ impl Worker {
             set.end = Some(end);
             set.write(disk)?;
         }
-        core.log.move_hold(hold, &place);
+        core.log().move_hold(hold, &place);
         state.set = Some(set.set);
         state.is_gone = false;
-        core.backups.following.goes_on(set.set, end.chain);
+        core.backups().following().goes_on(set.set, end.chain);
         state.was_led_to |= set.is_led_to();
         Ok(self.has_reached(&set))
     }
@@ -159,13 +157,13 @@ impl Worker {
 
     /// Takes up the chain that the set ends with, or begins one; whether it is a new one.
     fn begin(&self, state: &mut State, set: &mut Manifest) -> Result<bool> {
-        let log = &self.core.log;
-        if state.set.is_none() && self.core.backups.following.chain_of(set.set).is_some() {
+        let log = self.core.log();
+        if state.set.is_none() && self.core.backups().following().chain_of(set.set).is_some() {
             return Err(Error::invalid(
                 "somebody follows the log of this database to this set already",
             ));
         }
-        let most = self.core.options.effective_archive_lag();
+        let most = self.core.options().effective_archive_lag();
         if let Some(end) = set.end.filter(|_| !state.is_gone) {
             let place = Place {
                 segment: end.segment,
@@ -199,7 +197,7 @@ impl Worker {
     }
 
     fn is_point_due(&self) -> Result<bool> {
-        let disk = self.folder.open(&self.core.backups.folders, false)?;
+        let disk = self.folder.open(self.core.backups().folders(), false)?;
         let set = self.core.set(&disk)?;
         let Some(end) = set.end else {
             return Ok(false);
@@ -216,14 +214,14 @@ impl Worker {
             (u128::from(log.bytes) * u128::from(part) / u128::from(records)) as u64
         });
         let bytes = behind.fold(0, u64::saturating_add);
-        let live = self.core.store.live_pages() * self.core.store.page_bytes() as u64;
+        let live = self.core.store().live_pages() * self.core.store().page_bytes() as u64;
         let most = self.options.point_after;
         Ok(bytes > most.unwrap_or(live.max(LEAST_LOG_BYTES)))
     }
 
     /// Makes a point; the last change that a restore of the set can go to then.
     fn make_point(&self, rate: Rate, cancel: &Cancel) -> Result<u64> {
-        let disk = self.folder.open(&self.core.backups.folders, false)?;
+        let disk = self.folder.open(self.core.backups().folders(), false)?;
         let mut options = BackupOptions::new().rate(rate).cancel(cancel);
         options.only = self.state.lock().set;
         options.beside = Some(Box::new(|| {
@@ -235,7 +233,7 @@ impl Worker {
         }));
         let made = self.core.back_up(disk.clone(), options)?;
         self.status.lock().point = Some(made.point);
-        // So that nobody notes what a newer manifest says in between.
+        // So that no other thread notes what a newer manifest says in between.
         let mut state = self.state.lock();
         let set = self.core.set(&disk)?;
         state.was_led_to |= set.is_led_to();
@@ -246,7 +244,7 @@ impl Worker {
     /// as it goes: what was archived before can be restored, and what comes behind it is to be, too.
     fn copy_last(&self) -> Result<()> {
         self.archive_anew()?;
-        let disk = self.folder.open(&self.core.backups.folders, false)?;
+        let disk = self.folder.open(self.core.backups().folders(), false)?;
         if self.core.set(&disk)?.is_led_to() || planted(Fault::EndsWithoutPoint) {
             return Ok(());
         }
@@ -312,18 +310,18 @@ impl Follows for Worker {
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
-        self.core.backups.following.remove(self);
+        self.core.backups().following().remove(self);
         self.status.lock().error = done.err().map(|e| e.to_string());
         if let Some(set) = state.set {
-            self.core.backups.following.ended(set);
+            self.core.backups().following().ended(set);
         }
         if let Some(hold) = state.hold.take() {
-            self.core.log.let_go(hold);
+            self.core.log().let_go(hold);
         }
     }
 
     fn dropped(&self) {
-        if self.core.passes.is_mine() {
+        if self.core.passes().is_mine() {
             self.end();
         }
     }
@@ -376,8 +374,8 @@ fn store(
                         is_new_name = true;
                         let of_chain = last.filter(|last| last.chain == end.chain);
                         let time_ms = of_chain.map_or(0, |last| last.last_ms);
-                        let new = (file, end.chain, sequence);
-                        let mut writer = RecordsWriter::create(&**disk, number, new)?;
+                        let mut writer =
+                            RecordsWriter::create(&**disk, number, file, end.chain, sequence)?;
                         writer.log.last_ms = time_ms;
                         writer
                     }
@@ -398,7 +396,7 @@ fn store(
         stored.bytes += record.len() as u64;
         writer.push(record)
     };
-    core.log.follow(reader, &mut take)?;
+    core.log().follow(reader, &mut take)?;
     if let Some(writer) = writer {
         name(set, writer.finish()?);
     }
@@ -410,7 +408,7 @@ fn store(
 }
 
 /// Puts what was written into the manifest.
-fn name(set: &mut Manifest, log: super::manifest::LogFile) {
+fn name(set: &mut Manifest, log: crate::backup_set::manifest::LogFile) {
     match set.logs.last_mut().filter(|last| last.file == log.file) {
         Some(last) => *last = log,
         None => set.logs.push(log),
@@ -451,14 +449,14 @@ pub fn start(
     worker.status.lock().set = worker.folder.path().map(Path::to_owned);
     let running = Running::new(worker.clone());
     begin(&worker)?;
-    let all = &worker.core.backups.following;
+    let all = worker.core.backups().following();
     all.add(&(worker.clone() as Arc<dyn Follows>));
-    if !worker.core.options.foreground {
+    if !worker.core.options().foreground {
         let its = worker.clone();
         let thread = std::thread::Builder::new()
             .name("terrace-follow".into())
             .spawn(move || {
-                let _watch = its.core.store.watch("the thread that follows the log");
+                let _watch = its.core.store().watch("the thread that follows the log");
                 let _told = Told(&its);
                 its.run();
             })
@@ -494,14 +492,14 @@ fn keep_following(
     let folder = SetFolder::at(set)?;
     let running = start(core.clone(), folder, options, begin)?;
     let status = running.status();
-    core.backups.following.keep(running);
+    core.backups().following().keep(running);
     Ok(status)
 }
 
 /// Ends what [`follow_until_closed`] has begun.
 #[cfg(feature = "control")]
 pub fn stop_following(core: &Core, set: &Path) -> Result<FollowStatus> {
-    match core.backups.following.take(set) {
+    match core.backups().following().take(set) {
         Some(running) => running.stop(),
         None => Err(Error::invalid(format!(
             "nobody was told from outside to follow the log to {}; what the program itself began it ends itself",

@@ -1,12 +1,11 @@
 //! Making a point: the last checkpoint is pinned, what the set has not yet is read and stored.
 //!
 //! Invariants: the set is as it was until the manifest is replaced, whatever happens before; a page that is
-//! not what it should be is never stored; nobody who writes waits.
+//! not what it should be is never stored; no writer waits.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
@@ -15,27 +14,30 @@ use terrace_pages::PinnedImage;
 use terrace_pages::map::SlotSet;
 use terrace_wal::Position;
 
-use super::leftovers::remove_leftovers;
-use super::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
-use super::maps::{MapReader, MapWriter};
-use super::names::{log_of, map_name, pages_name, point_of};
-use super::options::{BackupOptions, BackupReport};
-use super::pages::{PagesWriter, hash_of};
-use super::state::PointId;
 use super::to_read::{Before, ToRead};
+use crate::backup_set::leftovers::remove_leftovers;
+use crate::backup_set::manifest::{FORMAT, LogPlace, MANIFEST, Manifest, Point};
+use crate::backup_set::maps::{MapReader, MapWriter};
+use crate::backup_set::names::{log_of, map_name, pages_name, point_of};
+use crate::backup_set::options::{BackupOptions, BackupReport};
+use crate::backup_set::pages::{PagesWriter, hash_of};
 use crate::core::Core;
 use crate::gentle::{Cancel, Pace};
 use crate::millis::millis;
 use crate::progress::{Teller, Work};
+use crate::state::backups::PointId;
 
 fn id_of(point: &Point) -> PointId {
-    (point.point, point.generation)
+    PointId {
+        point: point.point,
+        generation: point.generation,
+    }
 }
 
 impl Core {
     /// Adds a point to the set in a folder, which is made if it is missing.
     pub fn back_up_to(&self, set: &Path, options: BackupOptions<'_>) -> Result<BackupReport> {
-        let disk = self.backups.folders.open(set, true)?;
+        let disk = self.backups().folders().open(set, true)?;
         self.back_up(disk, options)
     }
 
@@ -47,40 +49,39 @@ impl Core {
     ) -> Result<BackupReport> {
         options.rate.check()?;
         let began = Instant::now();
-        let _one_at_a_time = self.backups.running.lock();
+        let _one_at_a_time = self.backups().hold();
         let (set, number) = {
-            let _alone = self.backups.changing.lock();
+            let _alone = self.backups().hold_manifests();
             let set = self.set(&disk)?;
             set.check_same(options.only)?;
             remove_leftovers(&disk, &set)?;
             let number = set.points.last().map_or(0, |point| point.point) + 1;
             (set, number)
         };
-        // Nobody writes to what is read only, and its log has nothing: then only the point has the name.
-        if let (Some(name), None) = (&options.mark, &self.read_only_of) {
+        // What is read only is not written to, and its log has nothing: then only the point has the name.
+        if let (Some(name), None) = (&options.mark, self.read_only_of()) {
             self.mark(name)?;
         }
-        let known = self.backups.last.lock().get(&set.set).copied();
-        let chain_then = self.backups.following.chain_of(set.set);
-        let (pin, written) = if let Some(main) = &self.read_only_of {
-            drop(self.passes.enter()?);
+        let known = self.backups().last_point(set.set);
+        let chain_then = self.backups().following().chain_of(set.set);
+        let (pin, written) = if let Some(main) = self.read_only_of() {
+            drop(self.passes().enter()?);
             (main.pin_image()?, None)
         } else {
-            self.asked_checkpoint()?;
-            // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
-            let _no_checkpoint = self.checkpoints.hold_open()?;
-            let pinned = self.store.pin_image_for(set.set);
-            pinned.map_err(|e| self.failed(e))?
+            // It is open, and does not have to stay so.
+            drop(self.passes().enter()?);
+            let _no_checkpoint = self.exact_checkpoint(false)?;
+            self.heard(self.store().pin_image_for(set.set))?
         };
         let made = self.store_point(&disk, &set, number, &pin, (known, &written), &mut options);
         let made = made.and_then(|(mut point, report)| {
             let id = id_of(&point);
-            let _alone = self.backups.changing.lock();
+            let _alone = self.backups().hold_manifests();
             // The log may have been archived further meanwhile.
             let id_before = set.set;
             let mut set = Manifest::read(&*disk)?.unwrap_or(set.clone());
             set.check_same(Some(id_before))?;
-            let chain_now = self.backups.following.chain_of(set.set);
+            let chain_now = self.backups().following().chain_of(set.set);
             point.chain = set.chain_behind(point.log.sequence, chain_then, chain_now);
             point.archived = set.end.map(|end| (end.chain, end.next));
             point.mark = options.mark.take();
@@ -90,13 +91,12 @@ impl Core {
         });
         match made {
             Ok((id, mut report)) => {
-                self.backups.last.lock().insert(set.set, id);
                 report.seconds = began.elapsed().as_secs_f64();
-                *self.backups.made.lock() = Some(report);
+                self.backups().made(set.set, id, report);
                 Ok(report)
             }
             Err(e) => {
-                self.store.backup_failed(set.set, written);
+                self.store().backup_failed(set.set, written);
                 // If the manifest was replaced after all, the files are named by it.
                 if Manifest::read(&*disk).is_ok_and(|now| is_without(now.as_ref(), number)) {
                     let _ = disk.delete(&pages_name(number));
@@ -109,8 +109,8 @@ impl Core {
 
     /// The set in a folder, or what a new one will be.
     pub(super) fn set(&self, disk: &Arc<dyn Disk>) -> Result<Manifest> {
-        let database = self.store.superblock().database;
-        let page_bytes = self.store.page_bytes() as u32;
+        let database = self.store().superblock().database;
+        let page_bytes = self.store().page_bytes() as u32;
         let Some(set) = Manifest::read(&**disk)? else {
             check_empty(disk)?;
             return Ok(Manifest {
@@ -133,15 +133,12 @@ impl Core {
         Ok(set)
     }
 
-    /// A number that nobody has drawn before.
+    /// A number that was not drawn before.
     fn draw(&self) -> u64 {
         use std::hash::{BuildHasher, RandomState};
-        match self.options.seed {
+        match self.options().seed {
             // Another one for each set of this database.
-            Some(seed) => mix(
-                seed,
-                0x5E7 + self.backups.drawn.fetch_add(1, Ordering::Relaxed),
-            ),
+            Some(seed) => mix(seed, 0x5E7 + self.backups().draw()),
             None => RandomState::new().hash_one(std::process::id()),
         }
     }
@@ -155,7 +152,7 @@ impl Core {
         (known, written): (Option<PointId>, &Option<SlotSet>),
         options: &mut BackupOptions<'_>,
     ) -> Result<(Point, BackupReport)> {
-        let page_bytes = self.store.page_bytes();
+        let page_bytes = self.store().page_bytes();
         let last = set.points.last().filter(|_| !options.full);
         let mut before = match last {
             None => None,
@@ -165,7 +162,7 @@ impl Core {
             )),
         };
         let superblock = pin.superblock();
-        let work = ToRead::of(&self.store, pin, &mut before)?;
+        let work = ToRead::of(self.store(), pin, &mut before)?;
         let to_read = work.pages();
         let mut report = BackupReport {
             point: number,
@@ -228,9 +225,7 @@ impl Core {
         let log = Position::decode(&superblock.log_position).ok_or_else(|| {
             Error::corrupt("data", None, "the superblock names no place in the log")
         })?;
-        let made = self.checkpoints.state().made;
-        let made = made.filter(|(generation, _)| *generation == superblock.generation);
-        let time = made.map_or_else(SystemTime::now, |(_, time)| time);
+        let time = self.checkpoints().time_of(superblock.generation);
         let point = Point {
             point: number,
             generation: superblock.generation,

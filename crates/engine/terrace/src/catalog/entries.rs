@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Attempt, Door, Edge, Flags, NoRoom, Ordered, Plan, Value, Window,
+    AccessMethod, Attempt, Edge, Flags, NoRoom, Ordered, Plan, Value, Window, WriteGuard,
 };
 use terrace_base::codec::Reader;
 use terrace_base::{Error, PageId, Result, StructureId};
@@ -122,7 +122,7 @@ fn decode_index(reader: &mut Reader<'_>) -> Option<IndexEntry> {
     })
 }
 
-/// See the module's text.
+/// The tree that says which structures there are.
 pub struct Catalog {
     tree: BTree,
 }
@@ -190,7 +190,12 @@ impl Catalog {
     }
 
     /// Stores an entry. `commit` is called once, when nothing can fail any more.
-    pub fn put(&self, door: &Door<'_>, entry: &Entry, commit: &mut dyn FnMut()) -> Attempt<()> {
+    pub fn put(
+        &self,
+        door: &WriteGuard<'_>,
+        entry: &Entry,
+        commit: &mut dyn FnMut(),
+    ) -> Attempt<()> {
         let value = entry.encode();
         self.edit(door, entry.id, commit, || {
             Plan::Put(Value::Inline(&value), Flags::NONE)
@@ -198,13 +203,13 @@ impl Catalog {
     }
 
     /// Removes an entry.
-    pub fn remove(&self, door: &Door<'_>, id: StructureId) -> Attempt<()> {
+    pub fn remove(&self, door: &WriteGuard<'_>, id: StructureId) -> Attempt<()> {
         self.edit(door, id, &mut || (), || Plan::Erase)
     }
 
     fn edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         id: StructureId,
         commit: &mut dyn FnMut(),
         plan: impl Fn() -> Plan<'v>,

@@ -1,6 +1,6 @@
-//! Which structures there are: on their pages, open in memory, and how that changes.
+//! Which structures there are: on their pages, and open in memory.
 
-pub mod change;
 pub mod entries;
+pub mod info;
 pub mod opened;
 pub mod registry;

@@ -142,7 +142,7 @@ impl Open {
         }
     }
 
-    /// From now on nobody finds it any more, and no sweep begins to look at it.
+    /// From now on no caller finds it any more, and no sweep begins to look at it.
     pub fn abandon(&self) {
         self.meta.dropped.store(true, Ordering::SeqCst);
         self.structure.retire();

@@ -12,23 +12,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use terrace_access::{Attempt, Door, Interrupt};
+use terrace_access::{Attempt, WriteGuard};
 use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
-use terrace_pages::{LEARNT_BYTES, PageStore, Promise, Space};
+use terrace_pages::{LEARNT_BYTES, PageStore, Space, SpaceQuota};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::entries::{Catalog, Entry};
 use crate::catalog::opened::{IndexState, Meta};
 use crate::catalog::opened::{NewStructure, Open};
-use crate::expired::counts::{Expired, OfRows};
 use crate::kinds::View;
 use crate::kinds::spec::{Compression, Spec, check_name};
 use crate::kinds::structures;
 use crate::planted::{Fault, planted};
-
-/// Attempts that may fail for want of a page before pages are cleaned to make room for all at once.
-const TRIES_BEFORE_CLEANING: u32 = 4;
+use crate::state::expired::{Expired, OfRows};
 
 /// Pages that are changed, and that are made, where a range is taken out of a tree of four levels; as many more are of
 /// the catalog. All that is made is there before the append, so a deeper tree only takes from the reserve. With those
@@ -64,7 +61,7 @@ impl Names {
     }
 }
 
-/// See the module's text.
+/// The structures that exist.
 pub struct Registry {
     store: Arc<PageStore>,
     tiers: Arc<TierContext>,
@@ -128,6 +125,7 @@ impl Registry {
     }
 
     /// What tells what has expired.
+    #[inline]
     pub fn expired(&self) -> &Arc<Expired> {
         &self.expired
     }
@@ -190,6 +188,9 @@ impl Registry {
             let of_table = names.indexes.entry(index.table).or_default();
             of_table.insert(open.id(), open.clone());
         }
+        if open.spec.in_memory {
+            self.store.raise_format();
+        }
         let bytes = open.memory_bytes();
         if names.by_id.insert(open.id(), open).is_none() {
             names.memory_bytes += bytes;
@@ -222,16 +223,20 @@ impl Registry {
     }
 
     /// Runs an attempt inside the gate until it is done. The caller holds nothing.
-    fn inside<T>(&self, space: Space, attempt: impl FnMut(&Door<'_>) -> Attempt<T>) -> Result<T> {
-        self.inside_for_many(space, Promise::default(), attempt)
+    fn inside<T>(
+        &self,
+        space: Space,
+        attempt: impl FnMut(&WriteGuard<'_>) -> Attempt<T>,
+    ) -> Result<T> {
+        self.inside_for_many(space, SpaceQuota::default(), attempt)
     }
 
-    /// The same for an attempt that changes so much.
+    /// The same for an attempt that changes as much as `promise` says.
     fn inside_for_many<T>(
         &self,
         space: Space,
-        promise: Promise,
-        mut attempt: impl FnMut(&Door<'_>) -> Attempt<T>,
+        promise: SpaceQuota,
+        mut attempt: impl FnMut(&WriteGuard<'_>) -> Attempt<T>,
     ) -> Result<T> {
         let mut tries = 0u32;
         loop {
@@ -240,14 +245,8 @@ impl Registry {
                 Ok(done) => return Ok(done),
                 Err(interrupt) => {
                     drop(door);
-                    self.store.settle(interrupt)?;
+                    self.store.settle_many(interrupt, &mut tries)?;
                 }
-            }
-            tries = tries.wrapping_add(1);
-            // When nearly all pages in memory have changed, what one attempt brings in pushes out
-            // what the one before needed.
-            if tries.is_multiple_of(TRIES_BEFORE_CLEANING) {
-                self.store.settle(Interrupt::NoFrame)?;
             }
         }
     }
@@ -267,6 +266,10 @@ impl Registry {
             });
         }
         let next_id = next_number(id)?;
+        if new.spec.in_memory {
+            // Before any cut can have it.
+            self.store.raise_format();
+        }
         // Until the catalog has the new root nothing points to it, so no cut may fall between.
         let unlinked = self.store.large_guard();
         let mut leftover = None;
@@ -305,7 +308,7 @@ impl Registry {
         &self,
         id: StructureId,
         new: &NewStructure<'_>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
     ) -> Attempt<(Arc<dyn Structure>, Arc<Meta>)> {
         let roots = Roots {
             hot: None,
@@ -364,7 +367,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes what lies from `low` to before `high` out of a structure, at which nobody else is at work. What was
+    /// Takes what lies from `low` to before `high` out of a structure, at which no other thread is at work. What was
     /// taken out becomes a structure of this number, never given out, that was dropped, if it is to be taken apart;
     /// the answer says so. `log` is called once, when nothing can fail any more, and told whether it does; not
     /// at all if there is nothing in the range. One of create, mark, rename and this runs at a time.
@@ -375,10 +378,10 @@ impl Registry {
         part: StructureId,
         log: &mut dyn FnMut(bool),
     ) -> Result<RangeRemoved> {
-        // Nobody undoes this any more.
+        // This is not undone any more.
         open.structure.prefault_cut(low, high)?;
         let pages = self.pages_of_cut(open);
-        let promise = Promise {
+        let promise = SpaceQuota {
             dirty: pages,
             new: pages,
         };
@@ -404,7 +407,7 @@ impl Registry {
     /// the entry in mind ([`Registry::open_part`]) when he has left it.
     pub fn cut_inside(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         open: &Open,
         (low, high): (&[u8], Option<&[u8]>),
         part: StructureId,
@@ -424,7 +427,12 @@ impl Registry {
             unfinished: false,
             index: None,
         });
-        match &entry {
+        // What lies in memory alone is no more after a crash, and nothing may name it then.
+        let named = entry.clone().map(|mut entry| {
+            entry.roots.hot = entry.roots.hot.filter(|_| !open.structure.is_saved());
+            entry
+        });
+        match &named {
             Some(entry) => self.catalog.put(door, entry, &mut || {
                 self.next_id.fetch_max(next_id, Ordering::SeqCst);
                 log(true);
@@ -543,7 +551,7 @@ impl Registry {
         Ok(())
     }
 
-    /// One bounded step of taking a dropped structure apart, at which nobody is at work any more.
+    /// One bounded step of taking a dropped structure apart, at which no thread is at work any more.
     /// Returns whether more is left to do.
     ///
     /// Its roots go last, in the same cut as its entry: the numbers of its pages may be given to
@@ -552,6 +560,9 @@ impl Registry {
         let Some(open) = self.numbered(id) else {
             return Ok(false);
         };
+        if open.structure.clear_memory_step()? {
+            return Ok(true);
+        }
         let roots = open.structure.roots();
         if structures::clear_step(&self.store, open.spec, roots)? {
             return Ok(true);
@@ -593,7 +604,7 @@ fn next_number(id: StructureId) -> Result<u32> {
 fn change_entry(
     catalog: &Catalog,
     meta: &Meta,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
     commit: &mut dyn FnMut(),
     change: impl FnOnce(&mut Entry),
 ) -> Attempt<()> {

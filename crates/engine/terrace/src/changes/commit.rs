@@ -73,7 +73,7 @@ pub enum Change<'c> {
         /// Which, with its new name.
         structure: &'c ChangedStructure,
     },
-    /// Somebody has marked this place ([`crate::Database::mark`]).
+    /// This place was marked ([`crate::Database::mark`]).
     Marked {
         /// The mark's name.
         name: &'c str,

@@ -15,11 +15,10 @@ use super::commit::Commit;
 use super::options::ChangesOptions;
 use super::place::Place;
 use super::structures::Structures;
-use crate::api::database::Database;
 use crate::core::Core;
 use crate::gentle::Cancel;
+use crate::handle::database::Database;
 use crate::planted::{Fault, planted};
-use crate::snapshot::Snapshot;
 
 /// Bytes of records that are read ahead: some thousand small commits, or one of any size.
 const AHEAD_BYTES: u64 = 1 << 20;
@@ -48,10 +47,17 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// See [`Database::changes`].
+    pub(crate) fn kept_open(db: &Database, options: ChangesOptions) -> Result<Changes> {
+        let mut changes = read(db.core(), options)?;
+        changes._db = Some(db.clone());
+        Ok(changes)
+    }
+
     /// Reads what is durable by now, as much as is read at once.
     fn refill(&mut self) -> Result<()> {
         let core = self.core.clone();
-        let _pass = core.passes.enter()?;
+        let _pass = core.passes().enter()?;
         let before = self.reader.place();
         let gone_for = |cause: &str, next| Error::ChangesGone {
             from: next,
@@ -61,11 +67,11 @@ impl Changes {
             let cause = "more of it was to be kept than may be, or its space was needed";
             gone_for(cause, next)
         };
-        if !core.log.is_held(self.hold) {
+        if !core.log().is_held(self.hold) {
             return Err(gone(self.reader.next().max(self.behind)));
         }
         // All before it was given out.
-        core.log.move_hold(self.hold, &before);
+        core.log().move_hold(self.hold, &before);
         let (ready, structures) = (&mut self.ready, &mut self.structures);
         let (behind, until) = (self.behind, self.until);
         let mut take = |sequence: u64, record: &[u8]| {
@@ -85,10 +91,10 @@ impl Changes {
             Ok(())
         };
         let read = core
-            .log
+            .log()
             .follow_some(&mut self.reader, AHEAD_BYTES, &mut take);
         if self.ready.is_empty() {
-            // Nothing that anybody sees.
+            // Nothing that a reader sees.
             let next = self.reader.next();
             self.place = Place {
                 log: before,
@@ -99,13 +105,13 @@ impl Changes {
         }
         match read {
             // It was deleted under the reader.
-            Err(_) if !core.log.is_held(self.hold) => {
+            Err(_) if !core.log().is_held(self.hold) => {
                 self.ready.clear();
                 Err(gone(before.sequence))
             }
             Err(e) => {
                 self.ready.clear();
-                if e.is_unreadable() && core.log.is_before_opening(&self.reader) {
+                if e.is_unreadable() && core.log().is_before_opening(&self.reader) {
                     let cause = "a crash took a part of it that was only kept for who reads it";
                     return Err(gone_for(cause, self.reader.next().max(self.behind)));
                 }
@@ -122,10 +128,10 @@ impl Changes {
 
     /// Gives out nothing up to this commit. What it says of structures, which were made, renamed or dropped meanwhile,
     /// is read all the same.
-    fn begin_behind(&mut self, sequence: u64) {
+    pub(crate) fn begin_behind(&mut self, sequence: u64) {
         self.place.next = sequence.saturating_add(1).max(self.place.next);
         self.behind = self.place.next;
-        self.until = self.until.map(|_| self.core.log.next_sequence());
+        self.until = self.until.map(|_| self.core.log().next_sequence());
     }
 
     fn is_cancelled(&self) -> bool {
@@ -136,7 +142,7 @@ impl Changes {
     /// Nothing durable is left: has it made durable, or waits. Whether it goes on.
     fn wait(&mut self) -> Result<bool> {
         let core = self.core.clone();
-        let next = core.log.next_sequence();
+        let next = core.log().next_sequence();
         if self.is_through() || self.is_cancelled() {
             return Ok(false);
         }
@@ -146,11 +152,11 @@ impl Changes {
             false => true,
         };
         if next > self.reader.next() && due {
-            let _pass = core.passes.enter()?;
-            core.log.sync().map_err(|e| core.failed(e))?;
+            let _pass = core.passes().enter()?;
+            core.heard(core.log().sync())?;
             self.synced = Instant::now();
         } else {
-            core.log.wait_for_more(&self.reader, SLICE);
+            core.log().wait_for_more(&self.reader, SLICE);
         }
         Ok(true)
     }
@@ -162,7 +168,7 @@ impl Changes {
                 self.place = commit.place();
                 return Ok(Some(commit));
             }
-            // Others may go on for ever behind the end, or with what nobody sees.
+            // Others may go on for ever behind the end, or with what no reader sees.
             if self.is_through() {
                 self.ended = true;
                 return Ok(None);
@@ -229,8 +235,8 @@ impl std::iter::FusedIterator for Changes {}
 impl Drop for Changes {
     fn drop(&mut self) {
         // A child process that was forked has no share in it.
-        if self.core.passes.is_mine() {
-            self.core.log.let_go(self.hold);
+        if self.core.passes().is_mine() {
+            self.core.log().let_go(self.hold);
         }
     }
 }
@@ -245,20 +251,19 @@ impl std::fmt::Debug for Changes {
 
 /// The commits of an open database, which this does not keep open; see [`Database::changes`].
 pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes> {
-    core.store.check_writable()?;
+    core.store().check_writable()?;
     // Who makes a structure has that in the log before it is found in the registry: none may be in neither.
-    let naming = core.naming.lock();
-    let pass = core.passes.enter()?;
-    let most = core.options.effective_archive_lag();
+    let naming = core.definitions().hold_names();
+    let pass = core.passes().enter()?;
+    let most = core.options().effective_archive_lag();
     let (hold, place) = match options.from {
         None => {
-            let (hold, log) = core.log.hold(most);
+            let (hold, log) = core.log().hold(most);
             let next = log.sequence;
             (hold, Place { log, next })
         }
         Some(place) => {
-            let held = core.log.hold_from(place.log, most);
-            let hold = held.map_err(|e| core.failed(e))?;
+            let hold = core.heard(core.log().hold_from(place.log, most))?;
             let hold = hold.ok_or_else(|| Error::ChangesGone {
                 from: place.next,
                 cause:
@@ -268,13 +273,13 @@ pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes>
             (hold, place)
         }
     };
-    let until = (!options.waits).then(|| core.log.next_sequence());
+    let until = (!options.waits).then(|| core.log().next_sequence());
     let changes = Changes {
         core: core.clone(),
         _db: None,
         hold,
         reader: Follower::new(place.log, place.next),
-        structures: Structures::of(&core.registry),
+        structures: Structures::of(core.registry()),
         ready: VecDeque::new(),
         place,
         options,
@@ -286,69 +291,10 @@ pub(crate) fn read(core: &Arc<Core>, options: ChangesOptions) -> Result<Changes>
     drop((pass, naming));
     // Who begins here is given a place, which is to be one after a power cut, too.
     if changes.options.from.is_none() && !planted(Fault::PlaceBeforeSync) {
-        let _pass = core.passes.enter()?;
-        core.log.sync().map_err(|e| core.failed(e))?;
+        let _pass = core.passes().enter()?;
+        core.heard(core.log().sync())?;
     }
     Ok(changes)
-}
-
-impl Database {
-    /// Every commit from now on, or from a place on that an earlier reading came to: each once, in the order
-    /// in which they happened, and none that a power cut could take back. It waits for more, unless
-    /// [`ChangesOptions::until_now`] is said.
-    ///
-    /// What structures without log hold is not in it, nor are entries of indexes. Who keeps something beside
-    /// the database stores the [`Commit::place`] with it, and goes on from there. For that to hold over a
-    /// restart, or where a reader is away for long, say [`crate::Options::keep_changes`]; while it reads, at
-    /// most [`crate::Options::archive_lag`] bytes of log are kept for it.
-    ///
-    /// ```
-    /// use terrace::{Change, ChangesOptions};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
-    /// let users = db.tree("users")?;
-    /// // To begin: everything as it is, and the changes from there on.
-    /// let (changes, snapshot) = db.changes_and_snapshot(ChangesOptions::new())?;
-    /// let mut copy: Vec<_> = snapshot.tree("users")?.iter()?.collect::<Result<_, _>>()?;
-    /// users.put("alice", "Berlin")?;
-    /// for commit in changes.take(1) {
-    ///     let commit = commit?;
-    ///     for change in commit.changes() {
-    ///         if let Change::Put { key, value, .. } = change {
-    ///             copy.push((key.to_vec(), value.to_vec()));
-    ///         }
-    ///     }
-    ///     println!("done up to {}", commit.place());
-    /// }
-    /// assert_eq!(copy, [(b"alice".to_vec(), b"Berlin".to_vec())]);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::ChangesGone`] when the log from that place on is not there any more, or the place is of
-    /// another database; when the database is closed, or opened to be read only.
-    pub fn changes(&self, options: ChangesOptions) -> Result<Changes> {
-        let mut changes = read(&self.handle.core, options)?;
-        changes._db = Some(self.clone());
-        Ok(changes)
-    }
-
-    /// Everything as it is now, and every commit from there on: to begin something that is kept beside the
-    /// database. No commit is in both, and none in neither.
-    ///
-    /// # Errors
-    /// As [`Database::changes`], [`Database::snapshot`].
-    pub fn changes_and_snapshot(&self, options: ChangesOptions) -> Result<(Changes, Snapshot)> {
-        let late = planted(Fault::SnapshotBeforeHold).then(|| self.snapshot());
-        let options = ChangesOptions {
-            from: None,
-            ..options
-        };
-        let mut changes = self.changes(options)?;
-        let snapshot = late.unwrap_or_else(|| self.snapshot())?;
-        changes.begin_behind(snapshot.sequence());
-        Ok((changes, snapshot))
-    }
 }
 
 #[cfg(test)]

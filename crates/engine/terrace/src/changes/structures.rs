@@ -62,8 +62,8 @@ impl Structures {
         }
     }
 
-    /// Whether nobody sees what happens in it. One that was dropped before reading began may have been an
-    /// index: nobody knows.
+    /// Whether no reader sees what happens in it. One that was dropped before reading began may have been an
+    /// index: that is not known.
     fn is_hidden(&self, id: StructureId) -> bool {
         let known = self.known.get(&id);
         let unfinished = |known: &Known| !known.is_finished && !planted(Fault::UnfinishedShown);
@@ -80,7 +80,7 @@ impl Structures {
         }
     }
 
-    /// The changes of a record; none if it has only such as nobody sees.
+    /// The changes of a record; none if it has only such as no reader sees.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for what is no record of effects.

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use terrace_base::Result;
 
-use super::calm::{Calm, MOVED_AT_ONCE, Task};
-use super::state::{Speed, nearness};
+use super::idle::{Idle, MOVED_AT_ONCE, Task};
 use crate::core::Core;
+use crate::state::checkpoints::{PASS_IS_DUE_AT, Speed, nearness};
 
 /// How often the thread looks whether a checkpoint is due.
 const ROUND: Duration = Duration::from_millis(20);
@@ -17,22 +17,26 @@ const RETRY: Duration = Duration::from_secs(1);
 impl Core {
     /// Whether a checkpoint is due; if not, the store is told how near it is.
     fn checkpoint_is_due(&self) -> bool {
-        let cut = self.checkpoints.state().cut;
-        let grown = self.log.bytes_since(cut);
-        let limit = self.options.effective_log_limit();
-        let near = nearness(grown, limit);
+        let cut = self.checkpoints().cut();
+        let grown = self.log().bytes_since(cut);
+        let limit = self.options().effective_log_limit();
+        let due = match self.has_hot_in_memory() {
+            true => PASS_IS_DUE_AT.of(limit),
+            false => limit,
+        };
+        let near = nearness(grown, due);
         if near > 0.0 {
-            self.store.expect_checkpoint(near);
+            self.store().expect_checkpoint(near);
         }
-        grown > limit || self.store.wants_checkpoint()
+        grown > due || self.store().wants_checkpoint()
     }
 
     /// The thread that makes checkpoints when they are due.
     pub fn run_checkpoints(&self) {
         let mut not_before = Instant::now();
-        let mut calm = Calm::default();
-        while !self.checkpoints.wait(ROUND) {
-            if self.store.check_poison().is_err() || Instant::now() < not_before {
+        let mut calm = Idle::default();
+        while !self.checkpoints().wait(ROUND) {
+            if self.store().check_poison().is_err() || Instant::now() < not_before {
                 continue;
             }
             let done = match self.checkpoint_is_due() {
@@ -49,31 +53,31 @@ impl Core {
 
     /// A round of what is done for the length of the file while hardly anything is written. Bounded work but for
     /// checkpoints; the caller holds nothing.
-    pub fn use_the_calm(&self, calm: &mut Calm) -> Result<()> {
+    pub fn use_the_calm(&self, calm: &mut Idle) -> Result<()> {
         // Who compacts moves pages, too, and is left alone.
         let mut moves = calm.is_moving();
         let done = self.calm_step(calm, &mut moves);
         if moves && (done.is_err() || !calm.is_moving()) {
-            self.store.end_compacting();
+            self.store().end_compacting();
         }
         done
     }
 
     /// Such a round; `moves` is set where it has moved pages.
-    fn calm_step(&self, calm: &mut Calm, moves: &mut bool) -> Result<()> {
-        let mut task = calm.look(&self.store.space_seen());
+    fn calm_step(&self, calm: &mut Idle, moves: &mut bool) -> Result<()> {
+        let mut task = calm.look(&self.store().space_seen());
         if let Task::Move { from, below } = task {
             *moves = true;
             let step = {
-                let _pass = self.passes.enter()?;
-                self.store.compact_some_below(from, MOVED_AT_ONCE, below)
+                let _pass = self.passes().enter()?;
+                self.store().compact_some_below(from, MOVED_AT_ONCE, below)
             };
-            let (moved, next) = step.map_err(|e| self.failed(e))?;
+            let (moved, next) = self.heard(step)?;
             task = calm.moved(moved, next);
         }
         if task == Task::Checkpoint {
             let done = self.checkpoint(Speed::Sparing, false);
-            calm.checkpointed(self.store.space_seen().page_writes);
+            calm.checkpointed(self.store().space_seen().page_writes);
             done?;
         }
         Ok(())
@@ -81,7 +85,7 @@ impl Core {
 
     /// Moves some pages away from the end of the file, so that the next checkpoint can cut it.
     fn relocate(&self) -> Result<()> {
-        let _world_goes_on = self.checkpoints.running.lock();
-        self.store.relocate_some()
+        let _world_goes_on = self.checkpoints().hold_patiently();
+        self.store().relocate_some()
     }
 }

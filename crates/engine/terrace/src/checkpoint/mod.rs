@@ -1,7 +1,7 @@
-//! Checkpoints: what is remembered of them, making one, and the thread that makes them when they are due.
+//! Checkpoints: making one, and the thread that makes them when they are due.
 
 mod background;
-pub mod calm;
 mod closing;
+pub mod idle;
 mod make;
-pub mod state;
+mod save;

@@ -322,7 +322,7 @@ impl Request {
 /// What a line says. Texts in it may reach a terminal, and who answers may be another program than it should
 /// be: so they have no control characters.
 fn decode<T: DeserializeOwned>(line: &[u8]) -> serde_json::Result<Answer<T>> {
-    // Records are data, and nobody prints them as they are.
+    // Records are data, and no caller prints them as they are.
     if line.starts_with(b"{\"commit\":") {
         return serde_json::from_slice(line);
     }

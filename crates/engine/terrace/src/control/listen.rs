@@ -1,7 +1,7 @@
 //! The socket and the thread that waits at it.
 //!
-//! Invariants: there is a socket only while the database is open, and nobody but the owner of the process
-//! (or root) gets past the door. No thread of it outlives [`Beside::stop`], so none keeps a closed
+//! Invariants: there is a socket only while the database is open, and no user but the owner of the process
+//! (or root) is let in. No thread of it outlives [`Beside::stop`], so none keeps a closed
 //! database's folder locked. The socket is made and taken away in the folder itself, whatever its name is by
 //! then, and only the one that was made here is taken away.
 
@@ -23,9 +23,9 @@ use terrace_base::{Error, Result};
 use super::protocol::{MAX_CONNECTIONS, PATIENCE};
 use super::serve::{refuse, serve};
 use super::socket::{SOCKET, reach, through};
-use crate::api::handle::{Beside, Handle};
 use crate::core::Core;
 use crate::gentle::Cancel;
+use crate::handle::shared::{Beside, Handle};
 
 /// The open socket of a database. It ends with [`Beside::stop`].
 struct Listening {
@@ -43,7 +43,7 @@ struct Shared {
     connections: Mutex<Vec<Connection>>,
 }
 
-/// Somebody who asks, and the thread that answers.
+/// A client that asks, and the thread that answers.
 struct Connection {
     stream: UnixStream,
     thread: JoinHandle<()>,
@@ -53,13 +53,13 @@ struct Connection {
 
 /// Opens the socket of a database, if its options say so.
 pub fn listen(handle: &Handle, disk: &dyn Disk) -> Result<()> {
-    if handle.core.options.control {
+    if handle.core().options().control {
         let folder = disk.folder().ok_or_else(|| {
             Error::invalid(
                 "Options::control needs a folder for its socket, and the files of this database lie in none; open it without",
             )
         })?;
-        let listening = Listening::start(folder, disk.directory(), handle.core.clone())?;
+        let listening = Listening::start(folder, disk.directory(), handle.core().clone())?;
         handle.serve_beside(Box::new(listening));
     }
     Ok(())
@@ -110,7 +110,7 @@ impl Beside for Listening {
     /// a checkpoint until it is made, for others not long.
     fn stop(mut self: Box<Self>) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Nobody waits at it any more, and who does wait there is woken.
+        // No client waits at it any more, and who does wait there is woken.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         if self.made.is_some() && number_of(&self.directory) == self.made {
             let _ = rustix::fs::unlinkat(&self.directory, SOCKET, AtFlags::empty());
@@ -138,14 +138,14 @@ fn number_of(directory: &File) -> Option<(u64, u64)> {
 
 fn accept(socket: &UnixListener, shared: &Arc<Shared>, core: &Arc<Core>) {
     let _watch = core
-        .store
+        .store()
         .watch("the thread that hears what others ask for");
     while !shared.stopped.load(Ordering::SeqCst) {
         let stream = match socket.accept() {
             Ok((stream, _)) => stream,
             Err(_) if shared.stopped.load(Ordering::SeqCst) => return,
             Err(_) => {
-                // Too many open files, for example: it passes, or nobody gets in.
+                // Too many open files, for example: it passes, or no client gets in.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 continue;
             }
@@ -174,8 +174,8 @@ fn admit(mut stream: UnixStream, shared: &Arc<Shared>, core: &Arc<Core>) -> io::
     let thread = std::thread::Builder::new()
         .name("terrace-asked".into())
         .spawn(move || {
-            let _watch = core.store.watch("a thread that answers others");
-            // However it ends there is nobody to tell.
+            let _watch = core.store().watch("a thread that answers others");
+            // However it ends there is no caller to tell.
             let _ = serve(&mut stream, &core, &its);
             // The other side sees the end although a copy of the stream is kept.
             let _ = stream.shutdown(Shutdown::Both);

@@ -2,7 +2,7 @@
 //! checkpoints and verifications: see [`crate::Options::control`] and [`Control`].
 //!
 //! The protocol is lines of JSON. A request is `{"command":"stat"}`, of at most [`MAX_LINE_BYTES`] with its
-//! line end. An answer is any number of lines `{"progress":…}`, where it takes long and somebody listens, and
+//! line end. An answer is any number of lines `{"progress":…}`, where it takes long and the client listens, and
 //! then `{"ok":…}` or `{"error":{"kind":"…","text":"…"}}`, with `detail` beside it where the text is made of
 //! parts ([`crate::Error`] of that kind). No command reads or writes a record. In a
 //! request for a backup `set` is the whole path of the folder of the set. `rate`, there and of a compaction, is

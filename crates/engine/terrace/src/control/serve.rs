@@ -234,7 +234,7 @@ fn backup(
 }
 
 /// Does what takes long, while another thread tells how far it is, also where that does not change for a
-/// while: so each side hears that the other is there. Where nobody listens any more the work is cancelled.
+/// while: so each side hears that the other is there. Where the client does not listen any more the work is cancelled.
 fn watched<T>(
     stream: &mut UnixStream,
     cancel: &Cancel,

@@ -33,14 +33,25 @@ fn value(n: u32) -> Vec<u8> {
     vec![n as u8; len]
 }
 
-fn started((kind, tiers, compressed): (Kind, Tiers, bool), loaded: bool) -> (SimDisk, Database) {
+/// Whether the hot tiers of a shape lie in memory alone: both where it has some.
+fn forms(shape: (Kind, Tiers, bool)) -> impl Iterator<Item = bool> {
+    [false, true]
+        .into_iter()
+        .filter(move |in_memory| shape.1 == Tiers::Two || !in_memory)
+}
+
+fn started(
+    (kind, tiers, compressed): (Kind, Tiers, bool),
+    in_memory: bool,
+    loaded: bool,
+) -> (SimDisk, Database) {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options()).unwrap();
     db.tree("kept").unwrap().put("k", "v").unwrap();
-    let made = MapOptions::new().tiers(tiers);
+    let made = MapOptions::new().tiers(tiers).hot_in_memory(in_memory);
     let map = db.create_map("map", kind, made).unwrap();
     if compressed {
-        let core = &db.handle.core;
+        let core = db.core();
         let open = core.find("map").unwrap().unwrap();
         let compression = Compression::Lz4 { levels: 8 };
         core.compress(&open, compression).unwrap();
@@ -66,7 +77,7 @@ fn started((kind, tiers, compressed): (Kind, Tiers, bool), loaded: bool) -> (Sim
     (disk, db)
 }
 
-/// Verifies in place, and the last checkpoint as somebody restores it.
+/// Verifies in place, and the last checkpoint as a user restores it.
 fn look(disk: &SimDisk, db: &Database) -> Result<()> {
     db.verify()?.into_result()?;
     db.checkpoint()?;
@@ -79,9 +90,9 @@ fn look(disk: &SimDisk, db: &Database) -> Result<()> {
 }
 
 /// What those see who look after each step of a drop.
-fn dropped(shape: (Kind, Tiers, bool), loaded: bool) -> Result<()> {
-    let (disk, db) = started(shape, loaded);
-    let core = &db.handle.core;
+fn dropped(shape: (Kind, Tiers, bool), in_memory: bool, loaded: bool) -> Result<()> {
+    let (disk, db) = started(shape, in_memory, loaded);
+    let core = db.core();
     let open = core.find("map")?.unwrap();
     core.log_drop(&open).map(drop)?;
     let mut steps = 0;
@@ -101,21 +112,23 @@ fn dropped(shape: (Kind, Tiers, bool), loaded: bool) -> Result<()> {
 #[test]
 fn a_structure_that_is_being_dropped_is_whole_at_every_step() {
     for shape in SHAPES {
-        for loaded in [false, true] {
-            let seen = dropped(shape, loaded);
-            assert!(seen.is_ok(), "{shape:?}, loaded {loaded}: {seen:?}");
+        for (in_memory, loaded) in forms(shape).flat_map(|form| [(form, false), (form, true)]) {
+            let seen = dropped(shape, in_memory, loaded);
+            let which = format!("{shape:?}, in memory {in_memory}, loaded {loaded}");
+            assert!(seen.is_ok(), "{which}: {seen:?}");
         }
     }
     plant(Some(Fault::DroppedAsWhole));
-    let seen = dropped((Kind::Lsm, Tiers::Two, false), true);
+    let seen = dropped((Kind::Lsm, Tiers::Two, false), false, true);
     plant(None);
     assert!(seen.is_err());
 }
 
 #[test]
 fn a_structure_that_is_being_compacted_is_whole_at_every_step() {
-    for shape in SHAPES {
-        let (disk, db) = started(shape, false);
+    let all = SHAPES.into_iter();
+    for (shape, in_memory) in all.flat_map(|shape| forms(shape).map(move |form| (shape, form))) {
+        let (disk, db) = started(shape, in_memory, false);
         let map = db.map("map").unwrap();
         for n in (0..RECORDS).filter(|n| n % 8 > 0) {
             map.delete(n.wrapping_mul(0x9E37_79B1).to_be_bytes())
@@ -132,6 +145,7 @@ fn a_structure_that_is_being_compacted_is_whole_at_every_step() {
             .rate(Rate::Fast)
             .progress(&mut progress);
         db.compact(compacting).unwrap();
-        assert!(told > 2 && wrong.is_none(), "{shape:?}, {told}: {wrong:?}");
+        let which = format!("{shape:?}, in memory {in_memory}");
+        assert!(told > 2 && wrong.is_none(), "{which}, {told}: {wrong:?}");
     }
 }

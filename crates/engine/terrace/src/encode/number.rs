@@ -118,7 +118,7 @@ pub fn to_number(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// So many zeros are written out; what has more is easier to read with an exponent.
+/// This many zeros are written out; what has more is easier to read with an exponent.
 const PLAIN: i64 = 20;
 
 #[cfg(test)]

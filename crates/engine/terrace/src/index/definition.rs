@@ -361,11 +361,9 @@ impl Index {
     }
 
     /// The same, but two rows may not have the same key: a write that would make it so is an error.
-    pub fn unique(self) -> Index {
-        Index {
-            unique: true,
-            ..self
-        }
+    pub fn unique(mut self) -> Index {
+        self.unique = true;
+        self
     }
 
     /// Where its keys come from: the text of a [`KeySource`], `function`, or `each:function` for one of many keys.

@@ -1,11 +1,11 @@
 //! Which indexes an open table has, and whether its rows may be changed.
 //!
 //! Who changes rows takes a snapshot of the indexes, reads and computes holding nothing, and then,
-//! within the pass in which it writes, looks whether the snapshot is still the newest and the table
-//! open. Who makes or drops an index closes the table and waits until every pass given out before
-//! has come back: from then on nobody changes a row, and nobody waits for it holding anything.
+//! within the operation in which it writes, looks whether the snapshot is still the newest and the table
+//! open. Who makes or drops an index closes the table and waits until every operation given out before
+//! has come back: from then on no thread changes a row, and no thread that waits for it holds anything.
 //!
-//! Invariants: the table is closed by one at a time (`Core::closing`). A snapshot never changes.
+//! Invariants: the table is closed by one at a time (`Definitions::hold_tables`). A snapshot never changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,7 +16,7 @@ const PLAIN: u8 = 0;
 const INDEXED: u8 = 1;
 const CLOSED: u8 = 2;
 
-/// See the module's text.
+/// The indexes of an open table.
 pub struct Indexes<I> {
     mode: AtomicU8,
     indexes: RwLock<Arc<Vec<I>>>,
@@ -36,7 +36,7 @@ impl<I> Default for Indexes<I> {
 }
 
 impl<I> Indexes<I> {
-    /// Whether it has no index and is not closed. The caller has a pass, and what it answers holds
+    /// Whether it has no index and is not closed. The caller holds an operation, and what it answers holds
     /// for as long.
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -57,7 +57,7 @@ impl<I> Indexes<I> {
         self.snapshot()
     }
 
-    /// Whether the table is open, and this is its newest snapshot. The caller has a pass, and what
+    /// Whether the table is open, and this is its newest snapshot. The caller holds an operation, and what
     /// it answers holds for as long.
     pub fn admits(&self, snapshot: &Arc<Vec<I>>) -> bool {
         self.mode.load(Ordering::SeqCst) != CLOSED && Arc::ptr_eq(&self.indexes.read(), snapshot)
@@ -71,7 +71,7 @@ impl<I> Indexes<I> {
         }
     }
 
-    /// Closes the table to whoever changes rows, but for those who have a pass.
+    /// Closes the table to whoever changes rows, but for those who hold an operation.
     pub fn close(&self) -> Closed<'_, I> {
         self.mode.store(CLOSED, Ordering::SeqCst);
         Closed { table: self }
@@ -89,7 +89,7 @@ impl<I> Indexes<I> {
     }
 }
 
-/// Nobody changes rows of the table while this is held, but who holds it.
+/// No thread but the one that holds this changes rows of the table meanwhile.
 pub struct Closed<'a, I> {
     table: &'a Indexes<I>,
 }

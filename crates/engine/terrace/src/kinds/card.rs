@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_access::{
-    AccessMethod, Applied, Attempt, Cuts, Door, Edge, Flags, Found, InStorage, Interrupt, LargeRef,
-    Neighbours, Ordered, Plan, Room, Rooted, Runs, Sampled, Touch, Value, Window,
+    AccessMethod, Applied, Attempt, Edge, Flags, Found, InStorage, LargeRef, Neighbours, Ordered,
+    Plan, RangeDeletes, Retry, Room, Rooted, Runs, Sampled, Touch, Value, Window, WriteGuard,
 };
 use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PAGE_HEADER_BYTES, PageStore, Torn, View};
 
 const LARGE: u16 = u16::MAX;
 
-/// See the module's text.
+/// A structure whose records are all on one page.
 pub struct Card {
     store: Arc<PageStore>,
     root: PageId,
@@ -113,7 +113,7 @@ impl Card {
                 let add = |bytes: Vec<u8>| {
                     move |out: &mut Vec<u8>| {
                         out.extend(bytes);
-                        Ok::<_, Interrupt>(())
+                        Ok::<_, Retry>(())
                     }
                 };
                 window.push(record.flags, record.large, add(key), add(record.value))?;
@@ -138,7 +138,7 @@ impl AccessMethod for Card {
 
     fn try_edit<'v>(
         &self,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         key: &[u8],
         plan: &mut dyn FnMut(Option<(Flags, Value<'_>)>) -> Attempt<Plan<'v>>,
         _: &mut dyn Room,
@@ -182,7 +182,7 @@ impl AccessMethod for Card {
         })
     }
 
-    fn try_clear_step(&self, door: &Door<'_>) -> Attempt<bool> {
+    fn try_clear_step(&self, door: &WriteGuard<'_>) -> Attempt<bool> {
         let mut page = self.store.exclusive(self.root, door)?;
         page.change(PAGE_HEADER_BYTES, 2)?.fill(0);
         Ok(false)
@@ -250,7 +250,7 @@ impl Runs for Card {}
 
 impl Neighbours for Card {}
 
-impl Cuts for Card {}
+impl RangeDeletes for Card {}
 
 impl InStorage for Card {}
 
@@ -259,7 +259,12 @@ impl Rooted for Card {
 
     fn new_order(_: &mut dyn FnMut() -> u64) {}
 
-    fn create(store: &Arc<PageStore>, door: &Door<'_>, class: Class, (): ()) -> Attempt<Self> {
+    fn create(
+        store: &Arc<PageStore>,
+        door: &WriteGuard<'_>,
+        class: Class,
+        (): (),
+    ) -> Attempt<Self> {
         let mut page = store.allocate(door, class)?;
         page.fill(PAGE_HEADER_BYTES, 2)?.fill(0);
         let (store, root) = (store.clone(), page.pid());
@@ -279,7 +284,7 @@ impl Rooted for Card {
         self.root
     }
 
-    fn free_root(&self, door: &Door<'_>) -> Attempt<()> {
+    fn free_root(&self, door: &WriteGuard<'_>) -> Attempt<()> {
         self.store.exclusive(self.root, door)?.free();
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use terrace_access::{AccessMethod, Attempt, Door, Sweep, Tier};
+use terrace_access::{AccessMethod, Attempt, Sweep, Tier, WriteGuard};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Class, PageStore, Space};
 use terrace_tier::{Roots, Single, Structure, TierContext, TierOptions, Tiered};
@@ -16,7 +16,7 @@ pub trait Methods: Sync {
         context: &Arc<TierContext>,
         id: StructureId,
         two: Option<TierOptions>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
     ) -> Attempt<Arc<dyn Structure>>;
 
     /// The structure with these roots.
@@ -28,12 +28,12 @@ pub trait Methods: Sync {
         roots: Roots,
     ) -> Arc<dyn Structure>;
 
-    /// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
+    /// Removes records and pages of a structure that no thread uses, its roots excepted, in a bounded
     /// step. Returns whether more is left to do.
     fn clear_step(&self, store: &Arc<PageStore>, roots: Roots) -> Result<bool>;
 
     /// Names the pages of a structure of which records and pages may have been removed, and checks each tier by
-    /// itself. What its records are nobody can tell any more: a tier of it may be empty already.
+    /// itself. What its records are cannot be told any more: a tier of it may be empty already.
     fn verify_pages(
         &self,
         store: &Arc<PageStore>,
@@ -54,7 +54,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Methods for Pair<H, C> {
         context: &Arc<TierContext>,
         id: StructureId,
         two: Option<TierOptions>,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
     ) -> Attempt<Arc<dyn Structure>> {
         Ok(match two {
             None => Single::<C>::create(context, id, door)?,

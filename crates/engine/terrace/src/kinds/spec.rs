@@ -39,7 +39,7 @@ pub enum Compression {
     None,
     /// With LZ4, where a page takes in more records so.
     Lz4 {
-        /// In so many levels, counted from the last one, which has most of what there is: 1 to 8.
+        /// In this many levels, counted from the last one, which has most of what there is: 1 to 8.
         levels: u8,
     },
 }
@@ -59,7 +59,7 @@ impl Compression {
         }
     }
 
-    /// What is compressed in so many levels; `None` where there are no so many.
+    /// What is compressed in `levels` levels; `None` where there cannot be as many.
     pub(crate) fn of_levels(levels: u8) -> Option<Compression> {
         match levels {
             0 => Some(Compression::None),
@@ -107,10 +107,14 @@ pub struct Spec {
     pub compression: Compression,
     /// Whether each value has a lease in front, and records may expire.
     pub expiring: bool,
+    /// Whether the hot tier lies in memory alone, and what is dirty in it is saved: of what the log has all changes of.
+    pub in_memory: bool,
 }
 
 /// Bytes that [`Spec::encode`] appends.
 pub const SPEC_BYTES: usize = 4;
+/// In the byte of the tiers: two, of which the hot one lies in memory alone.
+const TWO_IN_MEMORY: u8 = 3;
 const INCLUSIVE: u8 = 1;
 const UNLOGGED: u8 = 2;
 const APART: u8 = 4;
@@ -126,6 +130,7 @@ impl Spec {
     pub fn encode(self, out: &mut Vec<u8>) {
         let tiers = match self.tiers {
             Tiers::One => 1,
+            Tiers::Two if self.in_memory => TWO_IN_MEMORY,
             Tiers::Two => 2,
         };
         let policy = match self.policy {
@@ -172,6 +177,10 @@ impl Spec {
             let what = "only a table with two tiers can have a heap as its hot tier";
             return Err(Error::invalid(what));
         }
+        if self.in_memory && !(two && self.logged && self.inclusive && !self.hot_heap) {
+            let what = "a hot tier lies in memory alone only where the log has all changes, promoted records stay below, and it is no heap";
+            return Err(Error::invalid(what));
+        }
         self.compression.check(self.kind)?;
         Ok(self)
     }
@@ -185,7 +194,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         kind: kind_of_byte(kind)?,
         tiers: match tiers {
             1 => Tiers::One,
-            2 => Tiers::Two,
+            2 | TWO_IN_MEMORY => Tiers::Two,
             _ => return None,
         },
         policy: match policy & !EXPIRING {
@@ -199,6 +208,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         hot_heap: false,
         compression: Compression::of_levels(flags >> LEVELS_SHIFT)?,
         expiring: policy & EXPIRING != 0,
+        in_memory: tiers == TWO_IN_MEMORY,
     };
     let is_tree = flags & HOT_TREE != 0;
     if is_tree && !spec.has_hot_rows() {
@@ -228,6 +238,7 @@ pub struct MapOptions {
     hot_heap: Option<bool>,
     compression: Option<Compression>,
     expiring: Option<bool>,
+    in_memory: Option<bool>,
 }
 
 impl MapOptions {
@@ -237,51 +248,41 @@ impl MapOptions {
     }
 
     /// In how many tiers the records are kept; two by default.
-    pub fn tiers(self, tiers: Tiers) -> MapOptions {
-        MapOptions {
-            tiers: Some(tiers),
-            ..self
-        }
+    pub fn tiers(mut self, tiers: Tiers) -> MapOptions {
+        self.tiers = Some(tiers);
+        self
     }
 
     /// The policy of the hot tier, for comparison.
     #[cfg(feature = "paper")]
-    pub fn policy(self, policy: Policy) -> MapOptions {
-        MapOptions {
-            policy: Some(policy),
-            ..self
-        }
+    pub fn policy(mut self, policy: Policy) -> MapOptions {
+        self.policy = Some(policy);
+        self
     }
 
     /// Whether promoted records stay in the cold tier too. Inclusive tiers (the default) take a
     /// little more disk, and let clean records go without a write.
-    pub fn inclusive(self, inclusive: bool) -> MapOptions {
-        MapOptions {
-            inclusive: Some(inclusive),
-            ..self
-        }
+    pub fn inclusive(mut self, inclusive: bool) -> MapOptions {
+        self.inclusive = Some(inclusive);
+        self
     }
 
     /// Whether changes go to the log (the default). Without it the structure is faster to load, and
     /// after a crash stands at the last checkpoint. Checkpoints come as the log or the data file grows,
     /// so in a database with little in its log that may be long ago: see
     /// [`crate::Database::checkpoint`].
-    pub fn logged(self, logged: bool) -> MapOptions {
-        MapOptions {
-            logged: Some(logged),
-            ..self
-        }
+    pub fn logged(mut self, logged: bool) -> MapOptions {
+        self.logged = Some(logged);
+        self
     }
 
     /// Whether the two tiers of a hash table have a hash function each instead of sharing one: for
     /// comparison. What leaves the hot tier is then written record by record, and there is no order to
     /// go through all records by: doing so is an error.
     #[cfg(feature = "paper")]
-    pub fn own_hashes(self, apart: bool) -> MapOptions {
-        MapOptions {
-            apart: Some(apart),
-            ..self
-        }
+    pub fn own_hashes(mut self, apart: bool) -> MapOptions {
+        self.apart = Some(apart);
+        self
     }
 
     /// Whether the hot tier of a table is a heap with an index, as the cold one is: the paper's 2Heap, for
@@ -289,11 +290,9 @@ impl MapOptions {
     /// which takes in more of them and gives them up with less work. `SweepOrder::Heap` has a
     /// meaning only with a heap.
     #[cfg(feature = "paper")]
-    pub fn hot_heap(self, hot_heap: bool) -> MapOptions {
-        MapOptions {
-            hot_heap: Some(hot_heap),
-            ..self
-        }
+    pub fn hot_heap(mut self, hot_heap: bool) -> MapOptions {
+        self.hot_heap = Some(hot_heap);
+        self
     }
 
     /// How the data pages of an LSM-tree are compressed; by default not at all. Said of one that is there it
@@ -301,21 +300,36 @@ impl MapOptions {
     /// is until it is merged. Records that only a chain of pages has room for are not compressed, nor are those
     /// in a page with one. A lookup decompresses a quarter of a page; the memory has as many more records of
     /// the cold tier.
-    pub fn compression(self, compression: Compression) -> MapOptions {
-        MapOptions {
-            compression: Some(compression),
-            ..self
-        }
+    pub fn compression(mut self, compression: Compression) -> MapOptions {
+        self.compression = Some(compression);
+        self
+    }
+
+    /// Whether the hot tier lies in memory alone (`false` by default): its pages have no place in the file, and what is
+    /// dirty in them is saved before checkpoints. The file is a quarter shorter while records change, and reads write
+    /// nothing once all is at rest. An opening reads what was saved, and brings in what was hot besides in the
+    /// background; if a page of what was saved cannot be read, it fails. Versions that do not know it refuse the file.
+    /// Only with a log, with tiers that include one another, and for a table not with a heap above.
+    /// `docs/decisions/hot-in-memory.md` has the figures.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
+    /// let carts = db.create_tree("carts", terrace::MapOptions::new().hot_in_memory(true))?;
+    /// carts.put("anna", "3 apples")?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn hot_in_memory(mut self, in_memory: bool) -> MapOptions {
+        self.in_memory = Some(in_memory);
+        self
     }
 
     /// Its records may expire: [`crate::Map::put_for`] says when. That is so for good; a structure that is there
     /// becomes one by [`crate::Map::iter`] into a new one, or `terrace dump` and `terrace load`. A value takes a
     /// byte more than otherwise, seven if it is to expire.
-    pub fn expiring(self) -> MapOptions {
-        MapOptions {
-            expiring: Some(true),
-            ..self
-        }
+    pub fn expiring(mut self) -> MapOptions {
+        self.expiring = Some(true);
+        self
     }
 
     /// What was said of compression.
@@ -324,16 +338,23 @@ impl MapOptions {
     }
 
     pub(crate) fn spec(self, kind: Kind) -> Spec {
+        let (logged, inclusive) = (self.logged.unwrap_or(true), self.inclusive.unwrap_or(true));
+        let may_be = self.tiers.unwrap_or_default() == Tiers::Two
+            && logged
+            && inclusive
+            && !self.hot_heap.unwrap_or(false);
+        let by_default = may_be && crate::planted::hot_is_in_memory();
         Spec {
             kind,
             tiers: self.tiers.unwrap_or_default(),
             policy: self.policy.unwrap_or_default(),
-            inclusive: self.inclusive.unwrap_or(true),
-            logged: self.logged.unwrap_or(true),
+            inclusive,
+            logged,
             apart: self.apart.unwrap_or(false),
             hot_heap: self.hot_heap.unwrap_or(false),
             compression: self.compression.unwrap_or_default(),
             expiring: self.expiring.unwrap_or(false),
+            in_memory: self.in_memory.unwrap_or(by_default),
         }
     }
 
@@ -400,6 +421,15 @@ impl MapOptions {
                 false => format!("{kind} whose hot tier is no heap"),
             };
             return differs(&of(is.hot_heap), &of(hot_heap));
+        }
+        if let Some(in_memory) = self.in_memory
+            && in_memory != is.in_memory
+        {
+            let of = |in_memory| match in_memory {
+                true => format!("{kind} whose hot tier lies in memory alone"),
+                false => format!("{kind} whose hot tier lies in the file"),
+            };
+            return differs(&of(is.in_memory), &of(in_memory));
         }
         if let Some(expiring) = self.expiring
             && expiring != is.expiring
@@ -480,7 +510,9 @@ mod tests {
         assert!(heap_above(0) && heap_above(3) && !heap_above(8) && !heap_above(11));
         // And tiers apart, or a heap above, for one kind and number of tiers; one kind is always inclusive
         // with two.
-        assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2);
+        // The hot tier of each that has two, is inclusive and logged, and is no heap, may lie in memory alone.
+        let in_memory = 4 * 2 + 2;
+        assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2 + in_memory);
         // With or without a lease in front of the values.
         let mut expiring = Vec::new();
         let options = MapOptions::new().tiers(Tiers::One).expiring();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door};
+use terrace_access::{Attempt, WriteGuard};
 use terrace_base::{PageId, Result, StructureId};
 use terrace_pages::{Exclusive, PageStore};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext, TierOptions, policy};
@@ -30,6 +30,7 @@ fn tier_options(context: &TierContext, spec: Spec, on_hot_root: OnHotRoot) -> Op
     let options = TierOptions {
         policy,
         inclusive: spec.inclusive,
+        in_memory: spec.in_memory,
         on_hot_root,
     };
     (spec.tiers == Tiers::Two).then_some(options)
@@ -45,7 +46,7 @@ pub fn create(
     id: StructureId,
     spec: Spec,
     on_hot_root: OnHotRoot,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
 ) -> Attempt<Arc<dyn Structure>> {
     let made = methods(spec).create(context, id, tier_options(context, spec, on_hot_root), door)?;
     made.compress(spec.compression.levels());
@@ -70,12 +71,12 @@ pub fn undo_create(
     store: &Arc<PageStore>,
     spec: Spec,
     roots: Roots,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
 ) -> Attempt<()> {
     free_roots(store, spec, roots, door, &mut || Ok(()))
 }
 
-/// Removes records and pages of a structure that nobody uses, its roots excepted, in a bounded
+/// Removes records and pages of a structure that no thread uses, its roots excepted, in a bounded
 /// step. Returns whether more is left to do.
 pub fn clear_step(store: &Arc<PageStore>, spec: Spec, roots: Roots) -> Result<bool> {
     methods(spec).clear_step(store, roots)
@@ -97,7 +98,7 @@ pub fn free_roots(
     store: &Arc<PageStore>,
     spec: Spec,
     roots: Roots,
-    door: &Door<'_>,
+    door: &WriteGuard<'_>,
     forget: &mut dyn FnMut() -> Attempt<()>,
 ) -> Attempt<()> {
     let pages = methods(spec).pages_when_empty(store, roots)?;

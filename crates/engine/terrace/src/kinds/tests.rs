@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_base::{PageId, StructureId};
 use terrace_methods::BTree;
-use terrace_pages::{CutInfo, Pace, PageStore, StoreOptions};
+use terrace_pages::{CheckpointMeta, Pace, PageStore, StoreOptions};
 use terrace_sim::SimDisk;
 use terrace_tier::{Change, Structure, TierContext, TierOptions};
 
@@ -29,8 +29,8 @@ static CARD: Row = Row {
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn cut() -> CutInfo {
-    CutInfo {
+fn cut() -> CheckpointMeta {
+    CheckpointMeta {
         log_position: [0; 24],
         learnt: [0; 40],
         next_structure: 1,

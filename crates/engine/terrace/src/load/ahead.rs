@@ -68,7 +68,7 @@ impl Ahead {
             block,
             reply,
         };
-        // Where nobody reads, the answer says so.
+        // Where no thread reads, the answer says so.
         let _ = self.wanted.as_ref().map(|all| all.send(wanted));
         Coming(coming)
     }

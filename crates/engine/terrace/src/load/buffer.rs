@@ -11,7 +11,7 @@ struct Place {
     at: u32,
 }
 
-/// See the module's text.
+/// Records in memory that are to be sorted.
 #[derive(Default)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,

@@ -11,21 +11,20 @@ use terrace_wal::Durability;
 use super::group::{GROUP_RECORDS, group_bytes};
 use super::record::Record;
 use super::sorter::Sorter;
-use super::space::Memory;
-use crate::api::expiring::Expires;
-use crate::api::map::Map;
+use crate::expires::Expires;
 use crate::gentle::Cancel;
-use crate::progress::Progress;
+use crate::handle::map::Map;
 use crate::read::leased::{check_expiring, check_value, with_stored};
+use crate::state::loads::Memory;
 use crate::write::batch::Batch;
 use crate::write::one::check_lengths;
 
-/// One part in so many of the database's memory is for sorting.
+/// One part in this many of the database's memory is for sorting.
 const MEMORY_PART: u64 = 8;
 /// Least and most memory for sorting: room for a few values of the longest kind, and more than which does not
 /// make it faster.
 const MEMORY: (u64, u64) = (64 << 10, 64 << 20);
-/// Of that, so many parts in so many are for the records that are sorted, and the rest for those that are on
+/// Of that, this fraction is for the records that are sorted, and the rest for those that are on
 /// their way from the files to the tiers.
 const SORT_PART: (u64, u64) = (3, 4);
 /// Longer values are not sorted: they lie in pages of their own anyway, and would fill the memory.
@@ -85,18 +84,18 @@ impl Map {
     /// When the structure was dropped; when so many loaders of the database are open that there is no memory
     /// for one more: each has half of what others have left.
     pub fn loader(&self) -> Result<Loader> {
-        let core = &self.db.handle.core;
+        let core = self.db.core();
         drop(core.enter(&self.open)?);
         // Without an order of keys nothing is won by sorting.
         let sorting = match self.open.structure.position_prefix() {
             1.. => None,
             0 => {
-                let usual = (core.options.memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
-                let memory = Memory::take(&core.loads, &core.store, (MEMORY.0 / 2, usual));
-                let memory = memory.map_err(|e| self.failed(e))?;
+                let usual = (core.options().memory / MEMORY_PART).clamp(MEMORY.0, MEMORY.1);
+                let memory = Memory::take(core.loads(), core.store(), MEMORY.0 / 2, usual);
+                let memory = core.heard(memory)?;
                 let for_sorting = memory.bytes() / SORT_PART.1 * SORT_PART.0;
-                let threads = !core.options.foreground;
-                let sorter = Sorter::new(core.loads.clone(), for_sorting as usize, threads);
+                let threads = !core.options().foreground;
+                let sorter = Sorter::new(core.loads().clone(), for_sorting as usize, threads);
                 Some(Sorting { sorter, memory })
             }
         };
@@ -153,7 +152,7 @@ impl Loader {
         duration: Duration,
     ) -> Result<()> {
         check_expiring(&self.map.open)?;
-        let lease = self.map.db.handle.core.lease_for(duration);
+        let lease = self.map.core().clock().lease_for(duration);
         self.put_leased(key.as_ref(), value.as_ref(), lease)
     }
 
@@ -176,14 +175,14 @@ impl Loader {
     }
 
     fn put_stored(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        check_lengths(self.map.db.handle.core.longest_key(), key, value)?;
+        check_lengths(self.map.core().longest_key(), key, value)?;
         self.check_owner()?;
         let Some(sorting) = &mut self.sorting else {
             let (open, db) = (&self.map.open, &self.map.db);
             self.batch.change(open, Some(db), key, Change::Put(value));
             self.put += 1;
-            let core = &self.map.db.handle.core;
-            let most = group_bytes(core, core.options.memory / MEMORY_PART);
+            let core = self.map.core();
+            let most = group_bytes(core.budget(), core.options().memory / MEMORY_PART);
             if self.batch.len() >= GROUP_RECORDS || self.batch.bytes() >= most {
                 self.write_batch()?;
             }
@@ -196,19 +195,18 @@ impl Loader {
                 .change_stored(key, Change::Put(value), durability)?;
         }
         let value = (!is_long).then_some(value);
-        let (record, core) = (Record { key, value }, &self.map.db.handle.core);
+        let (record, core) = (Record { key, value }, self.map.core());
         if sorting.sorter.is_full_for(record) {
             // Before a file is written for a structure that is no more, or a database that was closed.
             drop(core.enter(&self.map.open)?);
         }
-        let pushed = sorting.sorter.push(record);
-        pushed.map_err(|e| core.failed(e))?;
+        core.heard(sorting.sorter.push(record))?;
         self.put += 1;
         Ok(())
     }
 
     pub(super) fn check_owner(&self) -> Result<()> {
-        match self.map.db.handle.core.loads.owner.is_here() {
+        match self.map.core().loads().is_mine() {
             true => Ok(()),
             false => Err(of_another_process()),
         }
@@ -236,32 +234,8 @@ impl Loader {
         self.written
     }
 
-    /// Writes the records. Returns how many, each key counted once (those of a hash table as often as they
-    /// were put). They are as durable then as the database's writes are: see
-    /// [`Options::durability`](crate::Options::durability).
-    ///
-    /// # Errors
-    /// Those of [`Map::put`], and of the disk. Some of the records are written then: those with the lowest
-    /// keys (of a hash table those put first). What has been written is right, so the same may be loaded again.
-    pub fn finish(self) -> Result<u64> {
-        self.end(None, &mut |_| ())
-    }
-
-    /// [`Loader::finish`], as durable as said, and telling now and then how far it has come
-    /// ([`crate::Work::Load`]).
-    ///
-    /// # Errors
-    /// As [`Loader::finish`].
-    pub fn finish_with(
-        self,
-        durability: Durability,
-        mut progress: impl FnMut(Progress),
-    ) -> Result<u64> {
-        self.end(Some(durability), &mut progress)
-    }
-
     pub(super) fn write_batch(&mut self) -> Result<()> {
-        let core = &self.map.db.handle.core;
+        let core = self.map.core();
         let batch = &mut self.batch;
         core.with_room(|| core.write_batch(batch, Some(Durability::Buffered)))?;
         self.written += self.batch.len() as u64;

@@ -17,7 +17,7 @@ struct Head {
     reader: Reader,
 }
 
-/// See the module's text.
+/// The merge of many sorted files.
 pub(crate) struct Merge {
     /// A binary heap: none comes before its parent.
     heads: Vec<Head>,

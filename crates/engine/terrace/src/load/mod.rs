@@ -13,9 +13,8 @@ mod group;
 mod loader;
 mod merge;
 mod record;
-pub(crate) mod run_file;
+mod run_file;
 mod sorter;
-pub(crate) mod space;
 mod write;
 
 pub use loader::Loader;

@@ -10,39 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_base::checksum::{mix, seeded};
-use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::disk::DiskFile;
 use terrace_base::{AlignedBuf, Error, Result};
 
 use super::ahead::{Ahead, Coming};
 use super::record::{HEADER_BYTES, Lens, Record};
-use super::space::Space;
+use crate::state::loads::{Space, name_of};
 
 /// Bytes of a block before its content.
 const BLOCK_HEADER: usize = 16;
 /// Bytes of a file that are read before their space is given back: of many files that are read together, what
 /// is written from them has room then.
 const DISCARD_BYTES: u64 = 256 << 10;
-/// What the names of these files begin with; a number follows.
-const PREFIX: &str = "load-";
-
 /// No two files of a process have the same number.
 static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// Removes what loaders of a process that has crashed have left.
-pub(crate) fn remove_leftovers(disk: &dyn Disk) -> Result<()> {
-    let names = disk
-        .list()
-        .map_err(|e| Error::io("listing", "the directory", e))?;
-    let is_mine = |name: &&String| {
-        let number = name.strip_prefix(PREFIX);
-        number.is_some_and(|n| n.len() == 16 && n.bytes().all(|b| b.is_ascii_hexdigit()))
-    };
-    for name in names.iter().filter(is_mine) {
-        disk.delete(name)
-            .map_err(|e| Error::io("deleting", name, e))?;
-    }
-    Ok(())
-}
 
 /// A file that was written; it goes when this is dropped.
 pub(crate) struct Run {
@@ -58,11 +39,11 @@ pub(crate) struct Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if !self.space.owner.is_here() {
+        if !self.space.is_mine() {
             return;
         }
         // If that fails, the next opening does it.
-        let _ = self.space.disk.delete(&self.name);
+        let _ = self.space.disk().delete(&self.name);
         self.space.deleted(self.bytes() - self.discarded);
     }
 }
@@ -95,9 +76,9 @@ impl Writer {
     /// An empty file. `block_bytes` is a multiple of the block of direct I/O.
     pub fn create(space: &Arc<Space>, block_bytes: usize) -> Result<Writer> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{number:016x}");
+        let name = name_of(number);
         let file = space
-            .disk
+            .disk()
             .create(&name)
             .map_err(|e| Error::io("creating", &name, e))?;
         Ok(Writer {
@@ -305,6 +286,8 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::loads::remove_leftovers;
+    use terrace_base::disk::Disk;
     use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
     const BLOCK: usize = 4096;

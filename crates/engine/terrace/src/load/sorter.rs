@@ -16,16 +16,16 @@ use super::buffer::Buffer;
 use super::merge::Merge;
 use super::record::Record;
 use super::run_file::{Run, Writer};
-use super::space::Space;
+use crate::state::loads::Space;
 
-/// One part of the memory in so many is a block of a file.
+/// One part of the memory in this many is a block of a file.
 const BLOCK_PART: usize = 256;
 /// Longest block: longer ones are not read faster.
 const LONGEST_BLOCK: usize = 256 << 10;
 /// As many files there may be in any case: fewer, and most of the time would go by merging them.
 const LEAST_FILES: usize = 8;
 
-/// See the module's text.
+/// Sorts records in a memory of a given size, and in files where there are more.
 pub(crate) struct Sorter {
     space: Arc<Space>,
     memory: usize,
@@ -37,12 +37,12 @@ pub(crate) struct Sorter {
     /// Bytes of the longest.
     longest: usize,
     buffer: Buffer,
-    /// The other half of the memory, while nobody writes it.
+    /// The other half of the memory, while no thread writes it.
     spare: Option<Buffer>,
     writing: Option<JoinHandle<Result<(Run, Buffer)>>>,
     /// Files by level.
     levels: Vec<Vec<Run>>,
-    /// What went wrong where nobody could be told.
+    /// What went wrong where no caller could be told.
     failed: Option<Error>,
 }
 
@@ -223,7 +223,7 @@ impl Drop for Sorter {
     fn drop(&mut self) {
         match self.writing.take() {
             // Its file goes with what it returns.
-            Some(writing) if self.space.owner.is_here() => drop(writing.join()),
+            Some(writing) if self.space.is_mine() => drop(writing.join()),
             // In a child there is no such thread.
             writing => std::mem::forget(writing),
         }
@@ -251,7 +251,7 @@ mod tests {
     use std::collections::BTreeMap;
     use terrace_sim::{Fault, Injection, Op, SimDisk};
 
-    /// Sorts so many records of keys below `keys` in so much memory; returns how many files there were at
+    /// Sorts `records` records of keys below `keys` in `memory` bytes of memory; returns how many files there were at
     /// the end.
     fn sort(records: u64, keys: u64, memory: usize, threads: bool) -> usize {
         let disk = SimDisk::new(1).shared();

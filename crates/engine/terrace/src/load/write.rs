@@ -13,7 +13,7 @@ use terrace_wal::Durability;
 use super::group::{GROUP_RECORDS, group_bytes};
 use super::loader::Loader;
 use super::sorter::Sorted;
-use crate::api::map::Map;
+use crate::handle::map::Map;
 use crate::progress::{Progress, Teller, Work};
 use crate::write::batch::Batch;
 
@@ -63,7 +63,7 @@ impl Group {
 
     /// Writes it, if need be in parts.
     fn write(&mut self, map: &Map) -> Result<()> {
-        let core = &map.db.handle.core;
+        let core = map.core();
         let whole = core.with_room(|| core.write_sorted(&mut self.batch, &self.run))?;
         let Some(first) = whole else {
             return Ok(());
@@ -80,13 +80,37 @@ impl Group {
 }
 
 impl Loader {
-    pub(super) fn end(
+    /// Writes the records. Returns how many, each key counted once (those of a hash table as often as they
+    /// were put). They are as durable then as the database's writes are: see
+    /// [`Options::durability`](crate::Options::durability).
+    ///
+    /// # Errors
+    /// Those of [`Map::put`], and of the disk. Some of the records are written then: those with the lowest
+    /// keys (of a hash table those put first). What has been written is right, so the same may be loaded again.
+    pub fn finish(self) -> Result<u64> {
+        self.end(None, &mut |_| ())
+    }
+
+    /// [`Loader::finish`], as durable as said, and telling now and then how far it has come
+    /// ([`crate::Work::Load`]).
+    ///
+    /// # Errors
+    /// As [`Loader::finish`].
+    pub fn finish_with(
+        self,
+        durability: Durability,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<u64> {
+        self.end(Some(durability), &mut progress)
+    }
+
+    fn end(
         mut self,
         durability: Option<Durability>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
         self.check_owner()?;
-        let core = self.map.db.handle.core.clone();
+        let core = self.map.core().clone();
         let in_force = core.durability(self.map.open.spec.logged, durability)?;
         let mut teller = Teller::new(progress, Work::Load, self.put);
         teller.is_at(self.written);
@@ -95,7 +119,7 @@ impl Loader {
         }
         if let Some(sorting) = self.sorting.take() {
             let memory = sorting.memory;
-            let mut sorted = sorting.sorter.finish().map_err(|e| core.failed(e))?;
+            let mut sorted = core.heard(sorting.sorter.finish())?;
             let mut written = 0;
             let mut write = |group: &mut Group| -> Result<()> {
                 if self.cancel.is_cancelled() {
@@ -108,8 +132,8 @@ impl Loader {
                 teller.is_at(written);
                 Ok(())
             };
-            let most = group_bytes(&core, memory.bytes());
-            if core.options.foreground {
+            let most = group_bytes(core.budget(), memory.bytes());
+            if core.options().foreground {
                 let mut group = Group::default();
                 while group.fill(&self.map, &mut sorted, most)? {
                     write(&mut group)?;
@@ -143,7 +167,7 @@ fn write_beside(
             .spawn_scoped(scope, || fill_groups(map, sorted, most, filled, to_fill))
             .map_err(|e| Error::io("starting", "a thread that merges", e))?;
         let done = write_groups(to_write, written, write);
-        // It ends when nobody takes its groups any more.
+        // It ends when no thread takes its groups any more.
         let panicked = |_| Err(Error::invalid("the thread that merges has panicked"));
         let filled = filler.join().unwrap_or_else(panicked);
         done.and(filled)
@@ -172,7 +196,7 @@ fn write_groups(
 ) -> Result<()> {
     for mut group in filled {
         write(&mut group)?;
-        // Where nobody fills it any more it is of no use.
+        // Where no thread fills it any more it is of no use.
         let _ = written.try_send(group);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Records as readers see them: without those that have expired, and without the lease in front of a value.
 //!
 //! Invariants: who says of a record that it is there has read it before its lease was over, and who says that
-//! it has expired has read it when its lease was over, and nobody was just changing it who had found it there before.
+//! it has expired has read it when its lease was over, and no writer that had found it there was just changing it.
 //! So both were so at an instant of the call.
 
 use std::borrow::Cow;
@@ -12,6 +12,7 @@ use terrace_base::{Error, MAX_VALUE_BYTES, Result};
 use terrace_tier::Version;
 
 use crate::catalog::opened::Open;
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
 
@@ -138,10 +139,8 @@ impl Deadline {
     }
 
     /// Whether all of them are still there.
-    pub fn is_kept(&self, core: &Core) -> bool {
-        self.0
-            .get()
-            .is_none_or(|lease| !lease.is_over(core.clock.now()))
+    pub fn is_kept(&self, clock: &Clock) -> bool {
+        self.0.get().is_none_or(|lease| !lease.is_over(clock.now()))
     }
 }
 
@@ -155,6 +154,13 @@ pub struct Looked {
     pub version: Version,
 }
 
+/// The same with what was read beside it.
+pub struct Seen<T> {
+    found: bool,
+    pub lease: Option<Lease>,
+    beside: T,
+}
+
 impl Core {
     /// Reads by `read` until it is known what a reader sees: nothing, or a record with a lease, whose value as it
     /// is stored is in `value`. `read` tells whether there is a record, and something beside it. `key` is the
@@ -166,7 +172,12 @@ impl Core {
         sight: Sight,
         value: &mut Vec<u8>,
         mut read: impl FnMut(&mut Vec<u8>) -> Result<(bool, T)>,
-    ) -> Result<(Option<Lease>, bool, T)> {
+    ) -> Result<Seen<T>> {
+        let seen = |lease, found, beside| Seen {
+            lease,
+            found,
+            beside,
+        };
         let mut before = match sight {
             Sight::At(time) => time,
             Sight::Now | Sight::Stored => 0,
@@ -174,34 +185,34 @@ impl Core {
         loop {
             let (found, beside) = read(value)?;
             if !found {
-                return Ok((None, false, beside));
+                return Ok(seen(None, false, beside));
             }
             let (lease, _) = parts(open, value)?;
             if lease == Lease::ENDLESS || sight == Sight::Stored {
-                return Ok((Some(lease), true, beside));
+                return Ok(seen(Some(lease), true, beside));
             }
             if lease.is_over(before) {
-                self.expired.note_hidden();
-                return Ok((None, true, beside));
+                self.expired().note_hidden();
+                return Ok(seen(None, true, beside));
             }
             if sight != Sight::Now {
-                return Ok((Some(lease), true, beside));
+                return Ok(seen(Some(lease), true, beside));
             }
-            let now = self.clock.now();
+            let now = self.clock().now();
             if !lease.is_over(now) {
-                return Ok((Some(lease), true, beside));
+                return Ok(seen(Some(lease), true, beside));
             }
             // Another may have taken its place before the time was known, or may be about to: who lengthens a
             // lease looks at the time under the record's lock, and changes the record later.
             if let Some(key) = key.filter(|_| !planted(Fault::LengtheningUnseen)) {
-                let locks = &self.tiers.locks;
+                let locks = &self.tiers().locks;
                 locks.read_waiting(locks.slot(open.id(), key));
             }
             before = now;
         }
     }
 
-    /// Looks a record up for who may write it then; `value` is as it is stored. The caller has a pass.
+    /// Looks a record up for who may write it then; `value` is as it is stored. The caller holds an operation.
     pub fn look(&self, open: &Open, key: &[u8], value: &mut Vec<u8>) -> Result<Looked> {
         self.look_at(open, Sight::Now, key, value)
     }
@@ -215,17 +226,15 @@ impl Core {
         value: &mut Vec<u8>,
     ) -> Result<Looked> {
         let read = |value: &mut Vec<u8>| open.structure.get_versioned(key, value);
-        let (lease, found, version) = self
-            .seen((open, Some(key)), sight, value, read)
-            .map_err(|e| self.failed(e))?;
+        let seen = self.heard(self.seen((open, Some(key)), sight, value, read))?;
         Ok(Looked {
-            found,
-            lease,
-            version,
+            found: seen.found,
+            lease: seen.lease,
+            version: seen.beside,
         })
     }
 
-    /// The value of a record without its lease, which is returned. The caller has a pass.
+    /// The value of a record without its lease, which is returned. The caller holds an operation.
     pub fn get_at(
         &self,
         open: &Open,
@@ -234,9 +243,8 @@ impl Core {
         value: &mut Vec<u8>,
     ) -> Result<Option<Lease>> {
         let read = |value: &mut Vec<u8>| Ok((open.structure.get(key, value)?, ()));
-        let (lease, ..) = self
-            .seen((open, Some(key)), sight, value, read)
-            .map_err(|e| self.failed(e))?;
+        let seen = self.seen((open, Some(key)), sight, value, read);
+        let lease = self.heard(seen)?.lease;
         if lease.is_some() && sight != Sight::Stored {
             take_lease(open, value)?;
         }

@@ -2,13 +2,12 @@
 
 use terrace_base::Result;
 use terrace_base::lease::Lease;
+use terrace_tier::Missing;
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::kinds::spec::Tiers;
 use crate::read::leased::{Sight, parts};
-
-/// Pages that are read together at most: as many as the smallest memory has frames for.
-pub const TOGETHER: usize = 64;
 
 impl Core {
     /// The values of keys, in their order.
@@ -35,44 +34,63 @@ impl Core {
         let mut value = Vec::new();
         // From the last to the first, so that they are taken off the end.
         let mut waiting: Vec<usize> = (0..keys.len()).rev().collect();
-        let mut pages = Vec::new();
+        let (mut pages, most) = (Vec::new(), self.store().most_together());
         while !waiting.is_empty() {
             let pass = self.enter(open)?;
             let mut missing: Vec<(usize, terrace_base::PageId)> = Vec::new();
-            while missing.len() < TOGETHER
+            while missing.len() < most
                 && let Some(i) = waiting.pop()
             {
                 let mut missed = None;
                 let read = |value: &mut Vec<u8>| {
-                    Ok(match open.structure.get_or_miss(keys[i], value)? {
+                    Ok(match open.structure.get_or_miss(keys[i], value, 0)? {
                         Ok(there) => (there, ()),
-                        Err(page) => {
-                            missed = Some(page);
+                        Err(lacks) => {
+                            missed = Some(lacks);
                             (false, ())
                         }
                     })
                 };
-                let (lease, ..) = self
-                    .seen((open, Some(keys[i])), Sight::Now, &mut value, read)
-                    .map_err(|e| self.failed(e))?;
+                let seen = self.seen((open, Some(keys[i])), Sight::Now, &mut value, read);
+                let lease = self.heard(seen)?.lease;
                 match missed {
                     None => found(i, shown(open, lease, &value)?),
-                    Some(page) => missing.push((i, page)),
+                    Some(Missing::Page(page)) => missing.push((i, page)),
+                    // Its pages are read in order, as by any call.
+                    Some(Missing::Value) => self.found_at(open, i, keys[i], &mut value, found)?,
                 }
+            }
+            if open.spec.tiers == Tiers::Two {
+                missing
+                    .iter()
+                    .for_each(|(_, page)| self.tiers().note_missed(*page));
             }
             pages.clear();
             pages.extend(missing.iter().map(|(_, page)| *page));
-            self.store.fetch(&mut pages).map_err(|e| self.failed(e))?;
+            self.heard(self.store().fetch(&mut pages))?;
             // The first one waits for whatever it needs, so that each round ends with one less, also where
             // pages push each other out.
             let mut missing = missing.iter().map(|(i, _)| *i);
             if let Some(i) = missing.next() {
-                let lease = self.get_at(open, Sight::Now, keys[i], &mut value)?;
-                found(i, lease.map(|_| &value[..]));
+                self.found_at(open, i, keys[i], &mut value, found)?;
             }
             waiting.extend(missing.rev());
             drop(pass);
         }
+        Ok(())
+    }
+
+    /// Tells `found` the value of a key, for which it waits.
+    fn found_at(
+        &self,
+        open: &Open,
+        i: usize,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let lease = self.get_at(open, Sight::Now, key, value)?;
+        found(i, lease.map(|_| &value[..]));
         Ok(())
     }
 }

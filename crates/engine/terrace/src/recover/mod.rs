@@ -1,5 +1,6 @@
 //! Creating, opening and recovering a database.
 
+mod nothing;
 pub mod open;
-pub mod opening;
 pub mod replay;
+mod saved;

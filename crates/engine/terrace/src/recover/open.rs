@@ -11,32 +11,27 @@ use std::time::{Duration, Instant};
 
 use terrace_base::checksum::mix;
 use terrace_base::disk::Disk;
-use terrace_base::sync::Mutex;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
 use terrace_pages::{
-    Cleaner, CutInfo, LEARNT_BYTES, PageStore, PinnedImage, Presence, StoreOptions,
+    CheckpointMeta, Cleaner, LEARNT_BYTES, PageStore, PinnedImage, Presence, StoreOptions,
 };
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
 
 use crate::catalog::entries::Catalog;
 use crate::catalog::registry::Registry;
-use crate::checkpoint::state::{Checkpoints, Speed};
 use crate::clock::{Clock, Source, TIME_AT};
-use crate::core::Core;
-use crate::drops::queue::Drops;
-use crate::expired::counts::Expired;
-use crate::expired::pause::Rounds;
-use crate::load::run_file::remove_leftovers as remove_loads;
-use crate::load::space::Space;
+use crate::core::{Core, Opened};
 use crate::options::{Budget, Options, SweepOrder};
-use crate::passes::Passes;
 use crate::progress::{Teller, Work};
-use crate::recover::opening::Opening;
+use crate::recover::nothing::Nothing;
 use crate::recover::replay::{Replay, replay, threads_for};
-use crate::snapshot::Nothing;
-use crate::transaction::{Figures, Heads};
+use crate::recover::saved::load;
+use crate::state::checkpoints::Speed;
+use crate::state::expired::Expired;
+use crate::state::loads::remove_leftovers as remove_loads;
+use crate::state::opening::Opening;
 
 /// Gives further records to replay, in order.
 pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
@@ -52,7 +47,7 @@ const LEFTOVER_BYTES: usize = 4096 + (1 << 20) + 4096;
 impl Core {
     /// Opens the database on `disk`, or makes it.
     ///
-    /// What `behind` gives is replayed behind the log, before anybody sees the database.
+    /// What `behind` gives is replayed behind the log, before any caller sees the database.
     pub fn open_with(
         disk: Arc<dyn Disk>,
         options: Options,
@@ -72,14 +67,13 @@ impl Core {
             )),
         }
         .map_err(|e| budget.explain(e))?;
-        core.opening.seconds = seconds(start.elapsed());
-        core.opening.direct_io = direct_io;
+        core.note_opening(start.elapsed(), direct_io);
         #[cfg(feature = "backup")]
         if let Some(folder) = folder {
-            core.backups.folders.are_of(&folder);
+            core.backups().folders().are_of(&folder);
         }
         let core = Arc::new(core);
-        if core.opening.created {
+        if core.opening().created {
             core.checkpoint(Speed::Fast, false)?;
         }
         core.resume_drops();
@@ -94,10 +88,16 @@ impl Core {
             0 => running_clock(options, 0),
             time => Clock::fixed(time),
         };
-        Core::over_image(PageStore::open_image(pin)?, &superblock, options, clock)
+        Core::over_image(
+            PageStore::open_image(pin)?,
+            None,
+            &superblock,
+            options,
+            clock,
+        )
     }
 
-    /// Opens the last checkpoint of a database that nobody writes to, to be read only.
+    /// Opens the last checkpoint of a database that no process writes to, to be read only.
     ///
     /// # Errors
     /// When there is none, or its log has to be replayed; those of opening.
@@ -124,20 +124,20 @@ impl Core {
         let (store, main) = PageStore::open_read_only(disk, store_options(options, &budget))
             .map_err(|e| budget.explain(e))?;
         let clock = running_clock(options, time_of_cut(&superblock));
-        let mut core = Core::over_image(store, &superblock, options, clock)?;
+        let mut core = Core::over_image(store, Some(main), &superblock, options, clock)?;
         if let Some(core) = Arc::get_mut(&mut core) {
-            core.read_only_of = Some(main);
             #[cfg(feature = "backup")]
             if let Some(folder) = &folder {
-                core.backups.folders.are_of(folder);
+                core.backups().folders().are_of(folder);
             }
-            core.opening.direct_io = direct_io;
+            core.note_opening(Duration::ZERO, direct_io);
         }
         Ok(core)
     }
 
     fn over_image(
         store: PageStore,
+        read_only_of: Option<Arc<PageStore>>,
         superblock: &Superblock,
         options: &Options,
         clock: Clock,
@@ -177,11 +177,23 @@ impl Core {
         }
         let beside = (log.memory_bytes() + tiers.memory_bytes()) as u64;
         store.count_image_bytes(beside + registry.memory_bytes());
-        let opening = Opening::default();
-        let core = assemble(
-            options, budget, disk, store, tiers, log, registry, clock, cut, opening, None,
-        );
-        Ok(Arc::new(core?))
+        Core::new(
+            Opened {
+                options,
+                budget,
+                store,
+                tiers,
+                log,
+                registry,
+                clock,
+                opening: Opening::default(),
+                _cleaner: None,
+                read_only_of,
+            },
+            disk,
+            cut,
+        )
+        .map(Arc::new)
     }
 }
 
@@ -263,7 +275,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     remove_loads(&*disk)?;
     let log = Log::create(disk.clone(), log_options, 0)?;
     let cut = log.position();
-    let info = CutInfo {
+    let info = CheckpointMeta {
         log_position: cut.encode(),
         learnt: [0; LEARNT_BYTES],
         next_structure: FIRST_STRUCTURE,
@@ -291,8 +303,21 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         created: true,
         ..Opening::default()
     };
-    assemble(
-        options, budget, disk, store, tiers, log, registry, clock, cut, opening, cleaner,
+    Core::new(
+        Opened {
+            options,
+            budget,
+            store,
+            tiers,
+            log,
+            registry,
+            clock,
+            opening,
+            _cleaner: cleaner,
+            read_only_of: None,
+        },
+        disk,
+        cut,
     )
 }
 
@@ -343,6 +368,72 @@ fn recover(
         threads_for(options.memory)
     };
     store.open_reserve(true);
+    let behind_cut = superblock.next_sequence;
+    let replayed = told(&options, |seen| {
+        replay(&registry, threads, cut.sequence, behind_cut, |replay| {
+            let slots = load(&registry, &tiers, replay)?;
+            store.has_saved(store.saving_mark(), slots);
+            replay.doubt_marks(clock.believed_at_once());
+            let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
+            let generation = superblock.generation;
+            let log =
+                Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)?;
+            if log.0.next_sequence() < behind_cut {
+                let what = "it ends before the last checkpoint, which rests on it";
+                return Err(Error::corrupt("log", None, what));
+            }
+            if let Some(behind) = behind {
+                behind(replay)?;
+            }
+            clock.not_before(replay.marked());
+            Ok(log)
+        })
+    });
+    let ((log, report), operations) = replayed?;
+    registry.settle()?;
+    store.open_reserve(false);
+    // The log has agreed that this is the last checkpoint.
+    store.remove_leftovers()?;
+    remove_loads(&*disk)?;
+    #[cfg(feature = "backup")]
+    if !is_restored {
+        crate::backup_set::place::forget_mark(&*disk);
+    }
+    let opening = Opening {
+        created: false,
+        direct_io: None,
+        replayed_records: report.records,
+        replayed_operations: operations,
+        replayed_bytes: report.record_bytes,
+        dropped_tail: report.dropped_tail,
+        replay_seconds: seconds(start.elapsed()),
+        seconds: 0.0,
+    };
+    drop(demoter);
+    let core = Core::new(
+        Opened {
+            options,
+            budget,
+            store,
+            tiers,
+            log,
+            registry,
+            clock,
+            opening,
+            _cleaner: cleaner,
+            read_only_of: None,
+        },
+        disk,
+        cut,
+    )?;
+    Ok(core)
+}
+
+/// Replays, and tells the listener of the options how far it has come.
+fn told<T>(
+    options: &Options,
+    replay: impl FnOnce(Option<&mut dyn FnMut(u64, u64)>) -> Result<T>,
+) -> Result<T> {
     let mut tell = options
         .replay_listener
         .as_ref()
@@ -358,44 +449,11 @@ fn recover(
             teller.is_at(done);
         }
     };
-    let seen = is_heard.then_some(&mut seen as &mut dyn FnMut(u64, u64));
-    let ((log, report), operations) = replay(&registry, threads, |replay| {
-        replay.doubt_marks(clock.believed_at_once());
-        let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
-        let generation = superblock.generation;
-        let log = Log::recover_with(disk.clone(), log_options, cut, generation, &mut apply, seen)?;
-        if let Some(behind) = behind {
-            behind(replay)?;
-        }
-        clock.not_before(replay.marked());
-        Ok(log)
-    })?;
+    let replayed = replay(is_heard.then_some(&mut seen as &mut dyn FnMut(u64, u64)))?;
     if let Some(teller) = teller {
         teller.end();
     }
-    registry.settle()?;
-    store.open_reserve(false);
-    // The log has agreed that this is the last checkpoint.
-    store.remove_leftovers()?;
-    remove_loads(&*disk)?;
-    #[cfg(feature = "backup")]
-    if !is_restored {
-        crate::backup::place::forget_mark(&*disk);
-    }
-    let opening = Opening {
-        created: false,
-        direct_io: None,
-        replayed_records: report.records,
-        replayed_operations: operations,
-        replayed_bytes: report.record_bytes,
-        dropped_tail: report.dropped_tail,
-        replay_seconds: seconds(start.elapsed()),
-        seconds: 0.0,
-    };
-    drop(demoter);
-    assemble(
-        options, budget, disk, store, tiers, log, registry, clock, cut, opening, cleaner,
-    )
+    Ok(replayed)
 }
 
 fn cut_of(superblock: &Superblock) -> Result<Position> {
@@ -426,72 +484,7 @@ fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<
     Ok((store, cleaner))
 }
 
-#[allow(clippy::too_many_arguments)]
-fn assemble(
-    options: Options,
-    budget: Budget,
-    disk: Arc<dyn Disk>,
-    store: Arc<PageStore>,
-    tiers: Arc<TierContext>,
-    log: Log,
-    registry: Registry,
-    clock: Arc<Clock>,
-    cut: Position,
-    opening: Opening,
-    cleaner: Option<Cleaner>,
-) -> Result<Core> {
-    let expired = registry.expired().clone();
-    let passes = Arc::new(Passes::new()?);
-    stop_after_panics(&store, &passes);
-    Ok(Core {
-        options,
-        budget,
-        loads: Space::new(disk),
-        store,
-        tiers,
-        log,
-        registry,
-        passes,
-        closing: Mutex::new(()),
-        naming: Mutex::new(()),
-        checkpoints: Checkpoints::new(cut),
-        drops: Drops::default(),
-        series: Mutex::default(),
-        latencies: Default::default(),
-        program: Default::default(),
-        read_only_of: None,
-        clock,
-        expired,
-        rounds: Rounds::default(),
-        #[cfg(feature = "backup")]
-        backups: Default::default(),
-        demoter: Mutex::new(None),
-        transactions: Figures::default(),
-        turn: Arc::default(),
-        heads: Heads::default(),
-        opening,
-        _cleaner: cleaner,
-    })
-}
-
-/// Whoever panics halfway through something stops everything: nobody calls any more, no checkpoint is made.
-fn stop_after_panics(store: &Arc<PageStore>, passes: &Arc<Passes>) {
-    // Neither keeps the other alive, so that the memory is given back when the database is closed.
-    let of_store = Arc::downgrade(passes);
-    store.on_halt(move |error| {
-        if let Some(passes) = of_store.upgrade() {
-            passes.kill(error);
-        }
-    });
-    let of_passes = Arc::downgrade(store);
-    passes.on_panic(move || {
-        if let Some(store) = of_passes.upgrade() {
-            store.halt("a call");
-        }
-    });
-}
-
-/// Removes the log of a creation that was cut off. A log with anything in it is somebody's data.
+/// Removes the log of a creation that was cut off. A log with anything in it is a user's data.
 fn remove_leftovers(disk: &dyn Disk, prefix: &str) -> Result<()> {
     let names = disk
         .list()

@@ -43,9 +43,14 @@ pub fn threads_for(memory: u64) -> usize {
 
 /// Calls `read`, which hands all records to the [`Replay`] it is given, and returns its answer with
 /// the number of operations once all of them have been applied.
+///
+/// Records `from..cut`, by number, lie before the checkpoint that was opened, which has what they did to the catalog, and
+/// may have dropped what they name.
 pub fn replay<T>(
     registry: &Registry,
     threads: usize,
+    from: u64,
+    cut: u64,
     read: impl FnOnce(&mut Replay<'_>) -> Result<T>,
 ) -> Result<(T, u64)> {
     let common = Common::default();
@@ -54,8 +59,10 @@ pub fn replay<T>(
             registry,
             last: None,
             point: None,
+            given_out: if from < cut { registry.next_id() } else { 0 },
         },
         operations: 0,
+        cut,
         marked: 0,
         doubted: u64::MAX,
         hands: Vec::new(),
@@ -71,9 +78,10 @@ pub fn replay<T>(
         for _ in 0..threads {
             let (sender, receiver) = sync_channel(QUEUE);
             let common = &common;
+            let given_out = replay.applier.given_out;
             std::thread::Builder::new()
                 .name("terrace-replay".into())
-                .spawn_scoped(scope, move || work(registry, common, &receiver))
+                .spawn_scoped(scope, move || work(registry, given_out, common, &receiver))
                 .map_err(|e| Error::io("starting", "a replay thread", e))?;
             replay.hands.push(Hand {
                 buffer: Vec::new(),
@@ -90,6 +98,8 @@ pub fn replay<T>(
 pub struct Replay<'r> {
     applier: Applier<'r>,
     operations: u64,
+    /// Number of the first record behind the checkpoint that was opened.
+    cut: u64,
     /// The latest time of a mark.
     marked: u64,
     /// Marks of a time past this are not believed.
@@ -124,6 +134,21 @@ struct State {
 }
 
 impl Replay<'_> {
+    /// Applies one change that was saved, or deals it out.
+    pub fn saved(&mut self, bytes: &[u8]) -> Result<()> {
+        for effect in Effects::new(bytes) {
+            match effect.map_err(|_| damaged("what was saved is something else"))? {
+                Effect::Put { structure, key, .. } | Effect::Delete { structure, key }
+                    if !self.hands.is_empty() =>
+                {
+                    self.deal(structure, key, bytes)?;
+                }
+                effect => self.applier.change(effect)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Applies one record, or deals it out.
     pub fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
         let mut rest = payload;
@@ -145,7 +170,10 @@ impl Replay<'_> {
                 Effect::Mark { time_ms, .. } => self.marked = self.marked.max(time_ms),
                 effect => {
                     self.wait()?;
-                    self.applier.catalog(effect)?;
+                    match sequence < self.cut && !planted(Fault::CatalogReplayedTwice) {
+                        true => self.applier.before_cut(effect)?,
+                        false => self.applier.catalog(effect)?,
+                    }
                 }
             }
         }
@@ -225,7 +253,7 @@ impl Replay<'_> {
     }
 
     /// Waits until everything dealt out so far is applied.
-    fn wait(&mut self) -> Result<()> {
+    pub(super) fn wait(&mut self) -> Result<()> {
         for hand in 0..self.hands.len() {
             self.send(hand)?;
         }
@@ -238,7 +266,7 @@ impl Replay<'_> {
 }
 
 /// A thread's work: buffers of puts and deletes.
-fn work(registry: &Registry, common: &Common, buffers: &Receiver<Vec<u8>>) {
+fn work(registry: &Registry, given_out: u32, common: &Common, buffers: &Receiver<Vec<u8>>) {
     // Also when the work panics: the reader of the log must not wait for ever.
     struct Ended<'c>(&'c Common);
     impl Drop for Ended<'_> {
@@ -258,6 +286,7 @@ fn work(registry: &Registry, common: &Common, buffers: &Receiver<Vec<u8>>) {
         registry,
         last: None,
         point: None,
+        given_out,
     };
     for mut buffer in buffers {
         let bytes = buffer.len();
@@ -284,6 +313,8 @@ struct Applier<'r> {
     last: Option<(StructureId, Arc<Open>)>,
     /// If what is applied lies behind a point that is restored.
     point: Option<Point>,
+    /// Numbers of structures below were given out before the checkpoint that was opened.
+    given_out: u32,
 }
 
 /// What a restore knows of its point.
@@ -323,7 +354,12 @@ impl Applier<'_> {
             effect => return self.catalog(effect),
         };
         if self.last.as_ref().is_none_or(|(id, _)| *id != structure) {
-            self.last = Some((structure, self.open(structure)?));
+            let open = match self.registry.numbered(structure) {
+                // It was dropped before the checkpoint.
+                None if structure.0 < self.given_out => return Ok(()),
+                _ => self.open(structure)?,
+            };
+            self.last = Some((structure, open));
         }
         match &self.last {
             // A write that was at work while the structure was dropped may come after the drop.
@@ -331,6 +367,21 @@ impl Applier<'_> {
                 .structure
                 .write(key, change, None, &mut || ())
                 .map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the checkpoint that was opened has already, but for records.
+    fn before_cut(&self, effect: Effect<'_>) -> Result<()> {
+        match effect {
+            Effect::DeleteRange {
+                structure,
+                low,
+                high,
+                ..
+            } if self.registry.numbered(structure).is_some() => {
+                self.delete_range(structure, None, (low, high))
+            }
             _ => Ok(()),
         }
     }
@@ -472,7 +523,7 @@ mod tests {
         let db = Database::open_on(disk.shared(), Options::new().memory(64 << 20)).unwrap();
         let tree = db.tree("t").unwrap();
         let value = vec![7; 2 * MOST_BYTES];
-        let ((), operations) = replay(&db.handle.core.registry, 4, |replay| {
+        let ((), operations) = replay(db.core().registry(), 4, 0, 0, |replay| {
             for i in 0..24 {
                 let mut payload = Vec::new();
                 let put = Effect::Put {

@@ -4,15 +4,15 @@ use std::ops::RangeBounds;
 
 use terrace_base::{Error, Result};
 
-use crate::api::expiring::Expires;
-use crate::api::index::IndexHandle;
-use crate::api::map::Map;
-use crate::api::ordered;
-use crate::api::range::Range;
-use crate::api::table::Table;
-use crate::api::unordered::Unordered;
+use crate::expires::Expires;
+use crate::handle::map::Map;
 use crate::index::definition::IndexInfo;
 use crate::kinds::Kind;
+use crate::structures::index::IndexHandle;
+use crate::structures::ordered;
+use crate::structures::range::Range;
+use crate::structures::table::Table;
+use crate::structures::unordered::Unordered;
 
 /// A structure as it was when the snapshot was taken; see [`crate::Snapshot`], which it keeps. What it
 /// answers never changes, so a range of it is a whole, and so is what an index answers.

@@ -4,24 +4,21 @@
 //! that reads a database reads a snapshot, with no code of its own. Writers never wait for it; the space
 //! that it keeps has a limit, past which it is given up.
 
-pub mod latest;
 mod map;
-mod nothing;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use terrace_base::Result;
 
-use latest::Last;
 pub use map::SnapshotMap;
-pub use nothing::Nothing;
 
-use crate::api::database::Database;
-use crate::api::handle::Handle;
-use crate::catalog::change::StructureInfo;
-use crate::checkpoint::state::Speed;
+use crate::catalog::info::StructureInfo;
 use crate::core::Core;
+use crate::handle::database::Database;
+use crate::handle::latest::Last;
+use crate::handle::map::Map;
+use crate::handle::shared::Handle;
 use crate::kinds::Kind;
 use crate::kinds::spec::MapOptions;
 use crate::progress::Progress;
@@ -57,23 +54,18 @@ pub struct Snapshot {
 
 impl Handle {
     /// A snapshot of a checkpoint that is at most so old, or made for it.
-    fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
-        let core = &self.core;
-        drop(core.passes.enter()?);
-        let began = core.checkpoints.state().began;
-        let young = at_most.is_some_and(|most| began.is_some_and(|at| at.elapsed() <= most));
-        if !young {
-            core.checkpoint(Speed::Fast, false)?;
-        }
-        // One that has begun meanwhile writes slowly, unless somebody waits for it: pins do.
-        let _no_checkpoint = core.checkpoints.hold_open()?;
-        let mut last = self.snapshots.lock();
-        let generation = core.store.superblock().generation;
+    pub(crate) fn take_snapshot(&self, at_most: Option<Duration>) -> Result<Snapshot> {
+        let core = self.core();
+        drop(core.passes().enter()?);
+        let young = at_most.is_some_and(|most| core.checkpoints().is_within(most));
+        let _no_checkpoint = core.exact_checkpoint(young)?;
+        let mut last = self.snapshots().lock();
+        let generation = core.store().superblock().generation;
         if let Some(last) = &*last
             && let Some(handle) = last.of(generation)
             && handle
-                .core
-                .store
+                .core()
+                .store()
                 .pinned()
                 .is_none_or(|pin| pin.check().is_ok())
         {
@@ -83,41 +75,18 @@ impl Handle {
                 sequence: last.sequence,
             });
         }
-        let pin = core.store.pin_image().map_err(|e| core.failed(e))?;
+        let pin = core.heard(core.store().pin_image())?;
         let superblock = pin.superblock().clone();
-        let made = core.checkpoints.state().made;
-        let of_it = made.filter(|(generation, _)| *generation == superblock.generation);
-        let time = of_it.map_or_else(SystemTime::now, |(_, time)| time);
+        let time = core.checkpoints().time_of(superblock.generation);
         let sequence = superblock.next_sequence.saturating_sub(1);
-        let image = Core::open_image(pin, &core.options).map_err(|e| core.failed(e))?;
-        let handle = Arc::new(Handle::of_image(image));
+        let image = core.heard(Core::open_image(pin, core.options()))?;
+        let handle = Arc::new(Handle::new(image));
         *last = Some(Last::new(superblock.generation, time, sequence, &handle));
         Ok(Snapshot {
             db: Database { handle },
             time,
             sequence,
         })
-    }
-}
-
-impl Database {
-    /// A snapshot of everything as it is now: makes a checkpoint as fast as it can, and keeps its image.
-    /// Who writes meanwhile does not wait. It costs what a checkpoint costs, so for one that may be a little
-    /// older use [`Database::snapshot_at_most`].
-    ///
-    /// # Errors
-    /// Those of [`Database::checkpoint`]; when eight checkpoints are held by snapshots and backups already.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        self.handle.take_snapshot(None)
-    }
-
-    /// A snapshot that is at most so old: of the last checkpoint if that is young enough, else
-    /// [`Database::snapshot`].
-    ///
-    /// # Errors
-    /// As [`Database::snapshot`].
-    pub fn snapshot_at_most(&self, age: Duration) -> Result<Snapshot> {
-        self.handle.take_snapshot(Some(age))
     }
 }
 
@@ -134,7 +103,7 @@ impl Snapshot {
 
     /// What structures there were, by name.
     pub fn structures(&self) -> Vec<StructureInfo> {
-        self.db.structures()
+        self.db.core().structures()
     }
 
     /// A structure, of whatever kind.
@@ -178,8 +147,7 @@ impl Snapshot {
     }
 
     fn found(&self, name: &str, kind: Option<Kind>) -> Result<SnapshotMap> {
-        let map = self.db.map(name)?;
-        MapOptions::new().check(name, kind, map.open.spec)?;
+        let map = Map::found(&self.db, name, kind, MapOptions::new())?;
         Ok(SnapshotMap::new(map))
     }
 
@@ -207,9 +175,9 @@ impl Snapshot {
     pub fn verify_until(
         &self,
         cancel: &crate::Cancel,
-        progress: impl FnMut(Progress),
+        mut progress: impl FnMut(Progress),
     ) -> Result<VerifyReport> {
-        let report = self.db.verify_until(cancel, progress)?;
+        let report = self.db.core().verify(&mut progress, cancel)?;
         // Nothing is wrong with the database if it could not be read any more.
         self.check()?;
         Ok(report)
@@ -220,7 +188,7 @@ impl Snapshot {
     /// # Errors
     /// [`crate::Error::SnapshotGone`].
     pub fn check(&self) -> Result<()> {
-        match self.db.handle.core.store.pinned() {
+        match self.db.core().store().pinned() {
             Some(pin) => pin.check(),
             None => Ok(()),
         }

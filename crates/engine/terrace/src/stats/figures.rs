@@ -5,19 +5,20 @@ use terrace_base::Result;
 use terrace_pages::CheckpointReport;
 use terrace_tier::TierStats;
 
-use crate::catalog::change::StructureInfo;
+use crate::catalog::info::StructureInfo;
 use crate::catalog::opened::IndexState;
 use crate::catalog::opened::Open;
 use crate::core::Core;
-use crate::expired::counts::ExpiryStats;
 use crate::histogram::Summary;
 use crate::latency::CallStats;
 use crate::options::MemoryStats;
 use crate::progress::{Progress, Work};
-use crate::recover::opening::Opening;
-use crate::stats::program::ProgramFigure;
-use crate::stats::series::{COUNTS, Counts};
-use crate::transaction::TransactionStats;
+use crate::state::expired::ExpiryStats;
+use crate::state::opening::Opening;
+use crate::state::program::ProgramFigure;
+use crate::state::series::{COUNTS, Counts};
+use crate::state::transactions::TransactionStats;
+use crate::stats::left::PagesLeft;
 
 /// A snapshot of a database's figures; counts are since it was opened. Prints as a table.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -25,7 +26,7 @@ use crate::transaction::TransactionStats;
 pub struct Stats {
     /// The structures.
     pub structures: Vec<StructureStats>,
-    /// The counts of all that were dropped since the opening, as far as somebody had asked for figures before; as
+    /// The counts of all that were dropped since the opening, as far as figures had been asked for before; as
     /// those of one structure, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Box<StructureStats>>,
@@ -226,10 +227,16 @@ pub struct PageStats {
     /// Those that merging LSM-trees has read.
     #[serde(default)]
     pub merging_reads: u64,
+    /// Those for who goes through pages in order: ranges, large values.
+    #[serde(default)]
+    pub order_reads: u64,
     /// Pages written, checkpoints included.
     pub writes: u64,
     /// Pages evicted from memory.
     pub evictions: u64,
+    /// Of them pages of records that are not hot.
+    #[serde(default)]
+    pub left: PagesLeft,
     /// Writes of pages that had changed meanwhile.
     pub discarded_writes: u64,
     /// Times a thread had to wait for a free frame.
@@ -287,9 +294,9 @@ pub struct CheckpointInfo {
     pub pages: u64,
     /// Of them those of hot tiers.
     pub hot_pages: u64,
-    /// Until nobody was changing pages, in seconds.
+    /// Until no thread was changing pages, in seconds.
     pub drain_seconds: f64,
-    /// For how long nobody could change pages, in seconds.
+    /// For how long no thread could change pages, in seconds.
     pub closed_seconds: f64,
     /// The whole of it, in seconds.
     pub seconds: f64,
@@ -330,9 +337,9 @@ pub struct CheckpointStats {
     /// Bytes of hot pages that checkpoints wrote for each byte logged: what keeping records hot
     /// costs in rewriting them. A larger log limit lowers it. `None` before the first record.
     pub hot_rewrite_factor: Option<f64>,
-    /// How long they took until nobody was changing pages.
+    /// How long they took until no thread was changing pages.
     pub gate_drained: Summary,
-    /// How long nobody could change pages.
+    /// How long no thread could change pages.
     pub gate_closed: Summary,
     /// The same as counts: a duration in nanoseconds, and how many closings took at most that and
     /// longer than the one before.
@@ -508,31 +515,38 @@ impl Core {
 
     /// A snapshot with what there is in each structure, which has to be read.
     pub fn survey(&self) -> Result<Stats> {
-        for open in self.registry.all() {
+        for open in self.registry().all() {
             if open.spec.expiring && open.is_named() {
                 // What cannot be read is no reason to say nothing of the others.
                 let _ = self.expired_share(&open);
             }
         }
-        let _pass = self.passes.enter()?;
+        let _pass = self.passes().enter()?;
         Ok(self.snapshot(true))
     }
 
-    fn snapshot(&self, survey: bool) -> Stats {
-        // One after the other, so that who comes later sees later figures.
-        let mut series = self.series.lock();
-        let all = self.registry.all();
-        let live = all.iter().filter(|open| open.is_named());
-        let live = live.map(|open| StructureStats::of(open));
-        let mut structures: Vec<StructureStats> = live.collect();
-        let of = |one: &StructureStats| (one.info.id, one.counts());
-        let each =
-            |one: &StructureStats| -> Vec<_> { one.by_index.iter().chain([one]).map(of).collect() };
-        let (places, dropped) = series.see(&structures.iter().flat_map(each).collect());
-        drop(series);
-        let dropped = dropped.map(|counts| Box::new(StructureStats::of_counts(counts)));
+    /// Figures of the structures that there are, and what those came to that are not there any more.
+    fn structure_figures(
+        &self,
+        survey: bool,
+    ) -> (Vec<StructureStats>, Option<Box<StructureStats>>) {
+        let ((all, mut structures), places) = self.series().see(|| {
+            let all = self.registry().all();
+            let live = all.iter().filter(|open| open.is_named());
+            let live = live.map(|open| StructureStats::of(open));
+            let structures: Vec<StructureStats> = live.collect();
+            let of = |one: &StructureStats| (one.info.id, one.counts());
+            let each = |one: &StructureStats| -> Vec<_> {
+                one.by_index.iter().chain([one]).map(of).collect()
+            };
+            let counts = structures.iter().flat_map(each).collect();
+            ((all, structures), counts)
+        });
+        let dropped = places
+            .dropped
+            .map(|counts| Box::new(StructureStats::of_counts(counts)));
         for one in &mut structures {
-            let place = |id| places.get(&id).copied().unwrap_or(0);
+            let place = |id| places.of.get(&id).copied().unwrap_or(0);
             one.series = place(one.info.id);
             let indexes = one.by_index.iter_mut();
             indexes.for_each(|index| index.series = place(index.info.id));
@@ -545,15 +559,22 @@ impl Core {
                 }
             }
         }
-        let s = self.store.stats();
+        (structures, dropped)
+    }
+
+    fn snapshot(&self, survey: bool) -> Stats {
+        let (structures, dropped) = self.structure_figures(survey);
+        let s = self.store().stats();
         let pages = PageStats {
             page_bytes: s.page_bytes,
             reads: s.page_reads,
             demotion_reads: s.demotion_reads,
             ageing_reads: s.ageing_reads,
             merging_reads: s.merging_reads,
+            order_reads: s.order_reads,
             writes: s.page_writes,
             evictions: s.evictions,
+            left: PagesLeft::of(&s.left),
             discarded_writes: s.discarded_writes,
             waits_for_frames: s.waits_for_frames,
             waits_for_cut: s.waits_for_undo,
@@ -566,8 +587,7 @@ impl Core {
                 + s.slots.total * s.page_bytes,
             map_bytes_written: s.map_bytes,
         };
-        let (checkpoints, cut) = {
-            let state = self.checkpoints.state();
+        let (checkpoints, cut) = self.checkpoints().seen(|state| {
             let stats = CheckpointStats {
                 completed: state.total.summary().count,
                 failed: state.failures,
@@ -589,8 +609,8 @@ impl Core {
                 total: state.total.summary(),
             };
             (stats, state.cut)
-        };
-        let l = self.log.stats();
+        });
+        let l = self.log().stats();
         let log = LogFigures {
             records: l.records,
             record_bytes: l.record_bytes,
@@ -598,30 +618,30 @@ impl Core {
             writes: l.writes,
             syncs: l.syncs,
             sync_commits: l.sync_commits,
-            file_bytes: self.log.disk_bytes(),
-            bytes_since_checkpoint: self.log.bytes_since(cut),
-            limit: self.options.effective_log_limit(),
+            file_bytes: self.log().disk_bytes(),
+            bytes_since_checkpoint: self.log().bytes_since(cut),
+            limit: self.options().effective_log_limit(),
         };
-        let (stuck, last_error) = self.drops.stuck();
+        let (stuck, last_error) = self.drops().stuck();
         let hot_rewrite_factor = ratio(s.checkpoint_hot_writes * s.page_bytes, l.log_bytes);
-        let locks = self.tiers.locks.memory_bytes() as u64;
-        let sketch = self.tiers.sketch_bytes() as u64;
-        let log_buffers = self.log.memory_bytes() as u64;
+        let locks = self.tiers().locks.memory_bytes() as u64;
+        let sketch = self.tiers().sketch_bytes() as u64;
+        let log_buffers = self.log().memory_bytes() as u64;
         Stats {
             structures,
             dropped,
             memory: MemoryStats::of(
-                &self.budget,
-                &self.store,
+                self.budget(),
+                self.store(),
                 locks,
                 sketch,
                 log_buffers,
-                self.registry.memory_bytes(),
-                self.loads.memory_bytes(),
+                self.registry().memory_bytes(),
+                self.loads().memory_bytes(),
             ),
             loaders: LoaderStats {
-                file_bytes: self.loads.file_bytes(),
-                bytes_written: self.loads.bytes_written(),
+                file_bytes: self.loads().file_bytes(),
+                bytes_written: self.loads().bytes_written(),
             },
             pages,
             log,
@@ -629,16 +649,16 @@ impl Core {
                 hot_rewrite_factor,
                 ..checkpoints
             },
-            transactions: self.transactions.stats(),
-            calls: self.latencies.stats(),
-            expiry: self.expired.stats(),
+            transactions: self.transactions().stats(),
+            calls: self.latencies().stats(),
+            expiry: self.expired().stats(),
             drops: DropStats { stuck, last_error },
-            opening: self.opening,
-            program: self.program.figures(),
+            opening: *self.opening(),
+            program: self.program().figures(),
             #[cfg(feature = "backup")]
-            following: self.backups.following.statuses(),
+            following: self.backups().following().statuses(),
             #[cfg(feature = "backup")]
-            last_backup: self.backups.last_made(),
+            last_backup: self.backups().last_made(),
         }
     }
 }

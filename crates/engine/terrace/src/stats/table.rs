@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::histogram::Summary;
 use crate::kinds::spec::Tiers;
-use crate::stats::{Stats, StructureStats};
+use crate::options::MemoryStats;
+use crate::progress::Progress;
+use crate::state::transactions::TransactionStats;
+use crate::stats::{CheckpointStats, LogFigures, PageStats, Stats, StructureStats};
 
 /// Bytes with a unit.
 struct Bytes(u64);
@@ -188,7 +191,7 @@ fn merging(f: &mut Formatter<'_>, structures: &[StructureStats]) -> Result {
 /// Who follows the log, and the last backup.
 #[cfg(feature = "backup")]
 fn backups(f: &mut Formatter<'_>, stats: &Stats) -> Result {
-    use crate::backup::text_of;
+    use crate::backup_set::text::text_of;
 
     if stats.following.is_empty() && stats.last_backup.is_none() {
         return Ok(());
@@ -264,143 +267,22 @@ impl Display for Stats {
             .iter()
             .try_for_each(|s| with_indexes(f, s, line))?;
         merging(f, &self.structures)?;
-        let m = &self.memory;
-        writeln!(f, "memory")?;
-        for (what, bytes) in [
-            ("hot pages", m.hot_pages),
-            ("inner pages", m.inner_pages),
-            ("cold pages and free frames", m.cold_pages),
-            ("frame headers", m.frame_headers),
-            ("page table", m.page_table),
-            ("page map", m.page_map),
-            ("copies for a checkpoint", m.cut_copies),
-            ("write buffers", m.write_buffers),
-            ("record locks", m.locks),
-            ("access counters", m.sketch),
-            ("log buffers", m.log_buffers),
-            ("structures", m.structures),
-            ("loaders", m.loaders),
-            ("snapshots", m.snapshots),
-            ("unused", m.unused),
-            ("limit", m.limit),
-        ] {
-            writeln!(f, "  {what:<28} {:>10}", Bytes(bytes))?;
-        }
-        let p = &self.pages;
-        writeln!(f, "pages of {}", Bytes(p.page_bytes))?;
-        writeln!(
-            f,
-            "  read {}, written {}, evicted {}",
-            p.reads, p.writes, p.evictions
-        )?;
-        writeln!(
-            f,
-            "  exist {}, hot {} of at most {}, changed in memory {}, data file {}",
-            p.live,
-            p.hot,
-            p.hot_cap,
-            p.dirty,
-            Bytes(p.data_file_bytes)
-        )?;
+        memory(f, &self.memory)?;
+        pages(f, &self.pages)?;
         if self.opening.direct_io == Some(false) {
-            writeln!(
-                f,
-                "  through the cache of the operating system, which takes memory beyond the limit"
-            )?;
+            let what = "the cache of the operating system, which takes memory beyond the limit";
+            writeln!(f, "  through {what}")?;
         }
-        let l = &self.log;
-        writeln!(f, "log")?;
-        writeln!(
-            f,
-            "  {} records, {} appended, {} syncs for {} commits",
-            l.records,
-            Bytes(l.bytes),
-            l.syncs,
-            l.sync_commits
-        )?;
-        writeln!(
-            f,
-            "  {} since the last checkpoint of at most {}, files {}",
-            Bytes(l.bytes_since_checkpoint),
-            Bytes(l.limit),
-            Bytes(l.file_bytes)
-        )?;
-        let c = &self.checkpoints;
-        writeln!(f, "checkpoints")?;
-        write!(f, "  {} completed, {} given up", c.completed, c.failed)?;
-        if let Some(factor) = c.hot_rewrite_factor {
-            write!(
-                f,
-                ", {factor:.2} bytes of hot pages rewritten per byte logged"
-            )?;
-        }
-        writeln!(f)?;
-        if c.completed > 0 {
-            writeln!(f, "  {:<28} {}", "took", durations(&c.total))?;
-            writeln!(
-                f,
-                "  {:<28} {}",
-                "gate drained in",
-                durations(&c.gate_drained)
-            )?;
-            writeln!(
-                f,
-                "  {:<28} {}",
-                "gate closed for",
-                durations(&c.gate_closed)
-            )?;
-        }
-        if let Some(last) = &c.last {
-            writeln!(
-                f,
-                "  the last, number {}: {} pages, {} of them hot, in {}; gate drained in {}, closed for {}",
-                last.generation,
-                last.pages,
-                last.hot_pages,
-                seconds(last.seconds),
-                seconds(last.drain_seconds),
-                seconds(last.closed_seconds),
-            )?;
-        }
-        if let Some(running) = &c.running {
-            writeln!(
-                f,
-                "  one is being made: {} of about {} pages",
-                running.done, running.total
-            )?;
-        }
-        if let Some(error) = &c.last_error {
-            writeln!(f, "  the last attempt failed: {error}")?;
-        }
+        log(f, &self.log)?;
+        checkpoints(f, &self.checkpoints)?;
         #[cfg(feature = "backup")]
         backups(f, self)?;
-        let t = &self.transactions;
-        if t.committed + t.conflicts > 0 {
-            writeln!(f, "transactions")?;
-            writeln!(
-                f,
-                "  {} committed, {} conflicts, {} records looked at again, {} given up",
-                t.committed, t.conflicts, t.refreshed, t.given_up
-            )?;
-            for last in &t.last_conflicts {
-                let of = if last.label.is_empty() {
-                    String::new()
-                } else {
-                    format!(" of {}", last.label)
-                };
-                writeln!(
-                    f,
-                    "  the last of {} conflicts{of}: \"{}\" in \"{}\"",
-                    last.conflicts, last.key, last.structure
-                )?;
-            }
-        }
+        transactions(f, &self.transactions)?;
         calls(f, self)?;
         expired(f, self)?;
-        let d = &self.drops;
-        if let Some(error) = &d.last_error {
+        if let Some(error) = &self.drops.last_error {
             writeln!(f, "drops")?;
-            writeln!(f, "  {} not done so far: {error}", d.stuck)?;
+            writeln!(f, "  {} not done so far: {error}", self.drops.stuck)?;
         }
         let o = &self.opening;
         writeln!(
@@ -409,4 +291,127 @@ impl Display for Stats {
             o.seconds, o.replayed_operations, o.replay_seconds
         )
     }
+}
+
+fn memory(f: &mut Formatter<'_>, m: &MemoryStats) -> Result {
+    writeln!(f, "memory")?;
+    for (what, bytes) in [
+        ("hot pages", m.hot_pages),
+        ("inner pages", m.inner_pages),
+        ("cold pages and free frames", m.cold_pages),
+        ("frame headers", m.frame_headers),
+        ("page table", m.page_table),
+        ("page map", m.page_map),
+        ("copies for a checkpoint", m.cut_copies),
+        ("write buffers", m.write_buffers),
+        ("record locks", m.locks),
+        ("access counters", m.sketch),
+        ("log buffers", m.log_buffers),
+        ("structures", m.structures),
+        ("loaders", m.loaders),
+        ("snapshots", m.snapshots),
+        ("unused", m.unused),
+        ("limit", m.limit),
+    ] {
+        writeln!(f, "  {what:<28} {:>10}", Bytes(bytes))?;
+    }
+    Ok(())
+}
+
+fn pages(f: &mut Formatter<'_>, p: &PageStats) -> Result {
+    writeln!(f, "pages of {}", Bytes(p.page_bytes))?;
+    let (reads, writes, evictions) = (p.reads, p.writes, p.evictions);
+    writeln!(f, "  read {reads}, written {writes}, evicted {evictions}")?;
+    let left = &p.left;
+    writeln!(
+        f,
+        "  asked for before they left: for one record {}, in order {}, for the engine {}, made here {}",
+        left.for_one, left.in_order, left.for_engine, left.made
+    )?;
+    let file = Bytes(p.data_file_bytes);
+    writeln!(
+        f,
+        "  exist {}, hot {} of at most {}, changed in memory {}, data file {file}",
+        p.live, p.hot, p.hot_cap, p.dirty
+    )
+}
+
+fn log(f: &mut Formatter<'_>, l: &LogFigures) -> Result {
+    writeln!(f, "log")?;
+    let bytes = Bytes(l.bytes);
+    writeln!(
+        f,
+        "  {} records, {bytes} appended, {} syncs for {} commits",
+        l.records, l.syncs, l.sync_commits
+    )?;
+    let (since, limit) = (Bytes(l.bytes_since_checkpoint), Bytes(l.limit));
+    let files = Bytes(l.file_bytes);
+    writeln!(
+        f,
+        "  {since} since the last checkpoint of at most {limit}, files {files}"
+    )
+}
+
+fn checkpoints(f: &mut Formatter<'_>, c: &CheckpointStats) -> Result {
+    writeln!(f, "checkpoints")?;
+    write!(f, "  {} completed, {} given up", c.completed, c.failed)?;
+    if let Some(factor) = c.hot_rewrite_factor {
+        write!(
+            f,
+            ", {factor:.2} bytes of hot pages rewritten per byte logged"
+        )?;
+    }
+    writeln!(f)?;
+    if c.completed > 0 {
+        for (what, took) in [
+            ("took", &c.total),
+            ("gate drained in", &c.gate_drained),
+            ("gate closed for", &c.gate_closed),
+        ] {
+            writeln!(f, "  {what:<28} {}", durations(took))?;
+        }
+    }
+    if let Some(last) = &c.last {
+        writeln!(
+            f,
+            "  the last, number {}: {} pages, {} of them hot, in {}; gate drained in {}, closed for {}",
+            last.generation,
+            last.pages,
+            last.hot_pages,
+            seconds(last.seconds),
+            seconds(last.drain_seconds),
+            seconds(last.closed_seconds),
+        )?;
+    }
+    if let Some(Progress { done, total, .. }) = &c.running {
+        writeln!(f, "  one is being made: {done} of about {total} pages")?;
+    }
+    if let Some(error) = &c.last_error {
+        writeln!(f, "  the last attempt failed: {error}")?;
+    }
+    Ok(())
+}
+
+fn transactions(f: &mut Formatter<'_>, t: &TransactionStats) -> Result {
+    if t.committed + t.conflicts == 0 {
+        return Ok(());
+    }
+    writeln!(f, "transactions")?;
+    writeln!(
+        f,
+        "  {} committed, {} conflicts, {} records looked at again, {} given up",
+        t.committed, t.conflicts, t.refreshed, t.given_up
+    )?;
+    for last in &t.last_conflicts {
+        let of = match last.label.as_str() {
+            "" => String::new(),
+            label => format!(" of {label}"),
+        };
+        writeln!(
+            f,
+            "  the last of {} conflicts{of}: \"{}\" in \"{}\"",
+            last.conflicts, last.key, last.structure
+        )?;
+    }
+    Ok(())
 }

@@ -11,28 +11,27 @@ use terrace_base::lease::Lease;
 use terrace_base::{Error, Result};
 use terrace_tier::Change;
 
-use super::entry::encode;
 use super::options::{MAX_INDEXES, TableOptions, check_index, too_many};
-use super::rows::{Expected, duplicate};
-use crate::api::map::Map;
-use crate::api::unordered::Unordered;
 use crate::catalog::opened::{IndexState, NewStructure, Open, TableState};
-use crate::checkpoint::state::Speed;
 use crate::core::Core;
+use crate::ddl::Logged;
 use crate::index::definition::{Index, IndexEntry};
-use crate::index::state::Closed;
+use crate::index::entry::encode;
 use crate::kinds::Kind;
 use crate::kinds::spec::Spec;
-use crate::read::leased::{Sight, parts};
+use crate::read::leased::parts;
+use crate::state::checkpoints::Speed;
 use crate::write::batch::{Batch, Wrote};
+use crate::write::expected::Expected;
 use crate::write::one::check_lengths;
+use crate::write::rows::duplicate;
 
 /// Entries that are written at a time while an index is made.
 const STEP_ENTRIES: usize = 512;
 /// Bytes of entries that are written at a time: a step must not hold up a checkpoint.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Who has which keys of a new unique index, or nobody, as far as what is gathered for a step says it.
+/// Which row has each key of a new unique index, or that none has it, as far as what is gathered for a step says it.
 type Holders = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn no_table(open: &Open) -> Error {
@@ -49,13 +48,6 @@ pub fn table_of(open: &Open) -> Result<&TableState> {
 }
 
 impl Core {
-    /// Closes a table to whoever changes rows. The caller holds `closing` and nothing else.
-    pub fn close_table<'a>(&self, table: &'a TableState) -> Closed<'a, IndexState> {
-        let closed = table.close();
-        self.passes.quiesce();
-        closed
-    }
-
     /// Makes a table with its indexes, all or nothing.
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Arc<Open>> {
         options.check()?;
@@ -71,8 +63,8 @@ impl Core {
         };
         let mut dropped = false;
         let (table, finished) = {
-            let _naming = self.naming.lock();
-            let (table, _) = self.log_create(&new)?;
+            let _naming = self.definitions().hold_names();
+            let table = self.log_create(&new)?.made;
             let finished = self.with_indexes(&table, options);
             if finished.is_err() {
                 // If this fails too, the next opening drops it; until then others may be at work in it.
@@ -92,14 +84,10 @@ impl Core {
     }
 
     /// The records are in the order in which they were appended, so the last one is as good as all.
-    fn with_indexes(
-        &self,
-        table: &Arc<Open>,
-        options: &TableOptions,
-    ) -> Result<((), Option<terrace_wal::Appended>)> {
+    fn with_indexes(&self, table: &Arc<Open>, options: &TableOptions) -> Result<Logged<()>> {
         let mut indexes = Vec::new();
         for index in &options.indexes {
-            let (open, _) = self.log_create_index(table, index, false)?;
+            let open = self.log_create_index(table, index, false)?.made;
             indexes.push(IndexState::new(open, index.function.clone()));
         }
         table_of(table)?.set(indexes);
@@ -111,7 +99,7 @@ impl Core {
         table: &Arc<Open>,
         index: &Index,
         unfinished: bool,
-    ) -> Result<(Arc<Open>, Option<terrace_wal::Appended>)> {
+    ) -> Result<Logged<Arc<Open>>> {
         let entry = IndexEntry {
             table: table.id(),
             unique: index.unique,
@@ -130,17 +118,18 @@ impl Core {
         })
     }
 
-    /// Makes an index over the rows that are there; `progress` hears how many were looked at.
-    pub fn create_index(
+    /// Makes an index over the rows that are there, which `rows` gives as they are stored, those that have expired
+    /// included: they have entries until they go. `progress` hears how many were looked at.
+    pub fn create_index<R: Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>>(
         &self,
-        rows: &Map,
+        table: &Arc<Open>,
         index: Index,
+        rows: impl FnOnce() -> Result<R>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         check_index(&index)?;
-        let table = &rows.open;
         let state = table_of(table)?;
-        let _closing = self.closing.lock();
+        let _closing = self.definitions().hold_tables();
         table.check()?;
         let mut indexes = state.snapshot().to_vec();
         if indexes.iter().any(|other| other.name == index.name) {
@@ -154,18 +143,19 @@ impl Core {
             return Err(too_many());
         }
         let _closed = self.close_table(state);
-        let (open, _) = {
-            let _naming = self.naming.lock();
+        let open = {
+            let _naming = self.definitions().hold_names();
             table.check()?;
-            self.log_create_index(table, &index, true)?
+            self.log_create_index(table, &index, true)?.made
         };
         let new = IndexState::new(open.clone(), index.function.clone());
-        let finished = self.fill(rows, &new, progress).and_then(|()| {
+        let filled = rows().and_then(|rows| self.fill(table, &new, rows, progress));
+        let finished = filled.and_then(|()| {
             if !table.spec.logged {
                 // Its entries are not in the log, and after a crash it would be there without them.
                 self.checkpoint(Speed::Fast, false)?;
             }
-            let _naming = self.naming.lock();
+            let _naming = self.definitions().hold_names();
             self.log_finish(&open)
         });
         match finished {
@@ -176,7 +166,7 @@ impl Core {
             }
             Err(e) => {
                 let dropped = {
-                    let _naming = self.naming.lock();
+                    let _naming = self.definitions().hold_names();
                     self.log_drop(&open)
                 };
                 // If not, its table was dropped with it, or the next opening drops it.
@@ -189,12 +179,17 @@ impl Core {
     }
 
     /// Writes the entries of all rows, in bounded steps. The table is closed.
-    fn fill(&self, rows: &Map, index: &IndexState, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let (table, unique) = (&rows.open, index.entry.unique);
+    fn fill(
+        &self,
+        table: &Arc<Open>,
+        index: &IndexState,
+        rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let unique = index.entry.unique;
         let (mut batch, mut holders) = (Batch::default(), Holders::new());
         let mut seen = 0;
-        // What has expired has entries, too, until it goes.
-        for row in Unordered::seen(rows, Sight::Stored)? {
+        for row in rows {
             let (primary, row) = row?;
             let (lease, row) = parts(table, &row)?;
             seen += 1;
@@ -253,7 +248,7 @@ impl Core {
             let Some(other) = self.holder(index, key, holders)? else {
                 continue;
             };
-            if lease.is_over(self.clock.now()) {
+            if lease.is_over(self.clock().now()) {
                 self.take_out((table, index), primary, batch, holders)?;
                 return Ok(false);
             }
@@ -324,7 +319,7 @@ impl Core {
             return Ok(());
         }
         loop {
-            let pass = self.passes.enter()?;
+            let pass = self.passes().enter()?;
             let logged = batch.logged(self)?;
             let wrote = self.write_batch_inside(batch, logged, &Expected::default())?;
             drop(pass);
@@ -337,11 +332,11 @@ impl Core {
 
     /// Drops an index.
     pub fn drop_index(&self, table: &Arc<Open>, name: &str) -> Result<()> {
-        let _closing = self.closing.lock();
+        let _closing = self.definitions().hold_tables();
         self.drop_index_alone(table, name)
     }
 
-    /// The same for who holds `closing`.
+    /// The same for who holds the tables.
     fn drop_index_alone(&self, table: &Arc<Open>, name: &str) -> Result<()> {
         let state = table_of(table)?;
         table.check()?;
@@ -352,7 +347,7 @@ impl Core {
         let (id, dropped) = {
             let _closed = self.close_table(state);
             let dropped = {
-                let _naming = self.naming.lock();
+                let _naming = self.definitions().hold_names();
                 self.log_drop(&index.open)?
             };
             state.set(indexes);
@@ -371,7 +366,7 @@ impl Core {
         if options.indexes.is_empty() && state.snapshot().is_empty() {
             return Ok(());
         }
-        let _closing = self.closing.lock();
+        let _closing = self.definitions().hold_tables();
         let named = |name: &str| options.indexes.iter().find(|index| index.name == name);
         let stored = state.snapshot();
         if options.indexes.is_empty() && !options.drop_missing {

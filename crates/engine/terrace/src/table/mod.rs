@@ -4,7 +4,5 @@
 //! entries change in one batch, which the log keeps as effects of these structures.
 
 pub mod change;
-pub mod entry;
 pub mod options;
-pub mod rows;
 pub mod verify;

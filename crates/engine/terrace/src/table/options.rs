@@ -39,53 +39,47 @@ impl TableOptions {
     }
 
     /// As [`MapOptions::tiers`], for the rows and for all indexes.
-    pub fn tiers(self, tiers: Tiers) -> TableOptions {
-        TableOptions {
-            map: self.map.tiers(tiers),
-            ..self
-        }
+    pub fn tiers(mut self, tiers: Tiers) -> TableOptions {
+        self.map = self.map.tiers(tiers);
+        self
     }
 
     /// As [`MapOptions::policy`], for the rows and for all indexes.
     #[cfg(feature = "paper")]
-    pub fn policy(self, policy: Policy) -> TableOptions {
-        TableOptions {
-            map: self.map.policy(policy),
-            ..self
-        }
+    pub fn policy(mut self, policy: Policy) -> TableOptions {
+        self.map = self.map.policy(policy);
+        self
     }
 
     /// As [`MapOptions::inclusive`], for the rows and for all indexes.
-    pub fn inclusive(self, inclusive: bool) -> TableOptions {
-        TableOptions {
-            map: self.map.inclusive(inclusive),
-            ..self
-        }
+    pub fn inclusive(mut self, inclusive: bool) -> TableOptions {
+        self.map = self.map.inclusive(inclusive);
+        self
     }
 
     /// As [`MapOptions::logged`], for the rows and for all indexes.
-    pub fn logged(self, logged: bool) -> TableOptions {
-        TableOptions {
-            map: self.map.logged(logged),
-            ..self
-        }
+    pub fn logged(mut self, logged: bool) -> TableOptions {
+        self.map = self.map.logged(logged);
+        self
     }
 
     /// As [`MapOptions::hot_heap`], for the rows.
     #[cfg(feature = "paper")]
-    pub fn hot_heap(self, hot_heap: bool) -> TableOptions {
-        TableOptions {
-            map: self.map.hot_heap(hot_heap),
-            ..self
-        }
+    pub fn hot_heap(mut self, hot_heap: bool) -> TableOptions {
+        self.map = self.map.hot_heap(hot_heap);
+        self
+    }
+
+    /// As [`MapOptions::hot_in_memory`], for the rows and for all indexes.
+    pub fn hot_in_memory(mut self, in_memory: bool) -> TableOptions {
+        self.map = self.map.hot_in_memory(in_memory);
+        self
     }
 
     /// As [`MapOptions::expiring`], for the rows. Entries of indexes go with their rows.
-    pub fn expiring(self) -> TableOptions {
-        TableOptions {
-            map: self.map.expiring(),
-            ..self
-        }
+    pub fn expiring(mut self) -> TableOptions {
+        self.map = self.map.expiring();
+        self
     }
 
     /// With this index.
@@ -96,11 +90,9 @@ impl TableOptions {
 
     /// Whether indexes that the table has, and that are not named, are dropped when it is opened.
     /// Otherwise (the default) that is an error.
-    pub fn drop_missing_indexes(self, drop: bool) -> TableOptions {
-        TableOptions {
-            drop_missing: drop,
-            ..self
-        }
+    pub fn drop_missing_indexes(mut self, drop: bool) -> TableOptions {
+        self.drop_missing = drop;
+        self
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -1,15 +1,15 @@
 //! Whether the indexes of a table agree with its rows.
 //!
 //! Both ways: every row is looked up in every index, every entry has a row with its key, and there
-//! are as many entries as the rows call for. Nobody changes anything meanwhile.
+//! are as many entries as the rows call for. Nothing is changed meanwhile.
 
 use std::sync::Arc;
 
 use terrace_access::Window;
 use terrace_base::Result;
 
-use super::entry::{decode, encode};
 use crate::catalog::opened::{IndexState, Open, Snapshot};
+use crate::index::entry::{decode, encode};
 use crate::read::leased::parts;
 
 /// Problems of one index that are named; the rest is counted.
@@ -34,7 +34,7 @@ impl Found {
     }
 }
 
-/// Calls `each` with the key of every record of a structure. Nobody writes meanwhile.
+/// Calls `each` with the key of every record of a structure. No thread writes meanwhile.
 fn for_each(open: &Open, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let prefix = open.structure.position_prefix();
     let (mut window, mut from) = (Window::new(), Vec::new());
@@ -60,7 +60,7 @@ pub struct Listener<'l> {
     pub looked_at: &'l mut dyn FnMut() -> Result<()>,
 }
 
-/// Checks all indexes of a table that nobody uses.
+/// Checks all indexes of a table that no thread uses.
 pub fn check_indexes(
     table: &Arc<Open>,
     snapshot: &Snapshot,

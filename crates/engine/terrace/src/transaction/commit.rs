@@ -3,7 +3,7 @@
 //! In this order: everything read is looked at again; what the writes change in indexes is worked out;
 //! what they need is brought into memory and reserved; then the gate, the locks, and in one piece the last look
 //! and the append to the log. A last look that fails lets go of everything unchanged and begins again, and only another value, or
-//! a range that somebody has written in, is a conflict. What changes rows with indexes and was disturbed too
+//! a range that another writer has written in, is a conflict. What changes rows with indexes and was disturbed too
 //! often closes the tables to others for a round: nothing that it rests on there can move on then.
 //!
 //! An error says something of the instant at which it was found: a merge does not fit, two rows have one key, a
@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use terrace_base::{Error, Result};
-use terrace_tier::Claim;
+use terrace_tier::WriteReservation;
 use terrace_wal::Appended;
 
 use super::open::Transaction;
@@ -21,15 +21,15 @@ use super::options::Committed;
 use super::reads::Changed;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
-use crate::table::rows::Round;
 use crate::write::batch::standing::Standing;
+use crate::write::expected::Round;
 
 /// Rounds that may fail although nothing that was read has another value.
 const ROUNDS: u32 = 16;
-/// After so many of them, where indexes are changed, the tables are closed to others: rows and entries rest on
+/// After this many of them, where indexes are changed, the tables are closed to others: rows and entries rest on
 /// the versions of their locks, which others share.
 const ROUNDS_BESIDE_OTHERS: u32 = 8;
-/// The same of a transaction with more than so many changes.
+/// The same of a transaction with more changes than the second number.
 const ROUNDS_IF_LARGE: (u32, usize) = (1, 64);
 
 /// How a round ended that did not fail.
@@ -40,8 +40,8 @@ enum Done {
     Conflict,
     /// Others were faster, with nothing that is known to matter.
     Disturbed,
-    /// Another transaction has its turn, and claims what is to be written.
-    Claimed(Arc<Claim>),
+    /// Another transaction has the fairness lock, and claims what is to be written.
+    Claimed(Arc<WriteReservation>),
 }
 
 /// How a commit ended that did not fail.
@@ -61,8 +61,8 @@ impl Transaction {
         match self.commit_once()? {
             Ended::Committed(committed) => Ok(committed),
             Ended::Conflict => {
-                let core = &self.db.handle.core;
-                core.transactions.gave_up();
+                let core = self.db.core();
+                core.transactions().gave_up();
                 Err(self.conflict_error(1))
             }
         }
@@ -70,20 +70,20 @@ impl Transaction {
 
     /// Commits, or finds a conflict, and counts it.
     pub(super) fn commit_once(&mut self) -> Result<Ended> {
-        let core = self.db.handle.core.clone();
+        let core = self.db.core().clone();
         let ended = self.commit_rounds(&core);
         let refreshed = std::mem::take(&mut self.reads.refreshed);
         match &ended {
-            Ok(Ended::Committed(_)) => core.transactions.committed(refreshed),
+            Ok(Ended::Committed(_)) => core.transactions().committed(refreshed),
             Ok(Ended::Conflict) => {
                 let changed = self.conflict.take().unwrap_or_else(|| self.some());
-                core.transactions
+                core.transactions()
                     .conflict(self.options.label, changed.names(), refreshed);
                 self.conflict = Some(changed);
             }
             Err(_) => {}
         }
-        // Nobody needs to tell it of anything any more, or to wait for it.
+        // No thread needs to tell it of anything any more, or to wait for it.
         self.let_go();
         ended
     }
@@ -135,11 +135,11 @@ impl Transaction {
                     continue;
                 }
                 Done::Claimed(claim) => {
-                    owed = Some(core.turn.wait_for(&claim));
+                    owed = Some(core.turn().wait_for(&claim));
                     continue;
                 }
             };
-            // Nobody is to wait for a disk of ours.
+            // No other thread is to wait for a disk of ours.
             drop(owed);
             self.let_go();
             let sequence = appended.map(|appended| appended.sequence);

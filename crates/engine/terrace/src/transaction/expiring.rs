@@ -7,8 +7,8 @@ use terrace_base::lease::Lease;
 use terrace_tier::Change;
 
 use super::open::Transaction;
-use crate::api::expiring::{Expires, lease_until};
-use crate::api::map::Map;
+use crate::expires::{Expires, lease_until};
+use crate::handle::map::Map;
 use crate::read::leased::{check_expiring, parts, stored};
 
 impl Transaction {
@@ -23,7 +23,7 @@ impl Transaction {
         value: impl AsRef<[u8]>,
         duration: Duration,
     ) -> Result<()> {
-        let lease = self.db.handle.core.lease_for(duration);
+        let lease = self.db.core().clock().lease_for(duration);
         self.put_with_lease(map, key.as_ref(), value.as_ref(), lease)
     }
 
@@ -75,8 +75,8 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         duration: Option<Duration>,
     ) -> Result<bool> {
-        let core = &self.db.handle.core;
-        let lease = duration.map_or(Lease::ENDLESS, |duration| core.lease_for(duration));
+        let core = self.db.core();
+        let lease = duration.map_or(Lease::ENDLESS, |duration| core.clock().lease_for(duration));
         self.set_lease(map, key.as_ref(), lease)
     }
 

@@ -11,11 +11,11 @@ use terrace_base::{Error, Result};
 use super::open::Transaction;
 use super::overlay::Staged;
 use super::reads::Changed;
-use crate::api::index::IndexHandle;
-use crate::api::range::{Range, Record, past_prefix};
-use crate::api::table::Table;
+use crate::index::entry::{bounds, decode, encode, prefix};
 use crate::read::leased::parts;
-use crate::table::entry::{bounds, decode, encode, prefix};
+use crate::structures::index::IndexHandle;
+use crate::structures::range::{Range, Record, past_prefix};
+use crate::structures::table::Table;
 
 /// An index of a table, in a transaction; see [`Transaction::index`].
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl<'t> TransactionRows<'t> {
             }
         }
         own.sort();
-        let core = transaction.db.handle.core.clone();
+        let core = transaction.db.core().clone();
         transaction
             .reads
             .watch(&core, &entries.open, low.clone(), high.clone());
@@ -228,7 +228,7 @@ impl<'t> TransactionRows<'t> {
                     Some(row) => Ok(Some(Some((primary, row)))),
                     // It has expired, and its entry goes with it some time.
                     None if open.spec.expiring => Ok(None),
-                    // Its entry was there a moment ago: somebody has changed both.
+                    // Its entry was there a moment ago: another writer has changed both.
                     None => {
                         let changed = Changed {
                             structure: self.index.table.name(),

@@ -1,4 +1,4 @@
-//! Transactions: reads and writes over any structures of a database as if nobody else were there.
+//! Transactions: reads and writes over any structures of a database as if nothing else were under way.
 //!
 //! Optimistic. Nothing is held while user code runs: what is read is noted (`reads.rs`), what is written
 //! is staged (`overlay.rs`, and a [`crate::Batch`]). A commit (`commit.rs`) looks whether all that was read is
@@ -11,8 +11,6 @@
 
 mod commit;
 mod expiring;
-mod figures;
-mod heads;
 mod index;
 mod open;
 mod options;
@@ -24,14 +22,10 @@ mod reader;
 mod reads;
 mod retry;
 mod time;
-mod turn;
 
-pub use figures::{Figures, LastConflict, TransactionStats};
-pub use heads::Heads;
 pub use index::{TransactionIndex, TransactionRows};
 pub use open::{Savepoint, Transaction};
 pub use options::{Committed, TransactionOptions};
 pub use range::TransactionRange;
 pub use reader::Reader;
 pub use retry::{Attempted, Attempts};
-pub use turn::Turn;

@@ -4,21 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terrace_base::lease::Lease;
-use terrace_base::{Error, Result, StructureId};
-use terrace_tier::{Change, Claim};
+use terrace_base::{Error, Result};
+use terrace_tier::{Change, WriteReservation};
 
 use super::options::TransactionOptions;
 use super::overlay::{Overlay, Staged};
-use super::reads::{Changed, Reads};
-use super::turn::Taken;
-use crate::api::database::Database;
-use crate::api::map::Map;
+use super::reads::{Changed, Reads, Validated};
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::handle::database::Database;
+use crate::handle::map::Map;
 use crate::merge::{Merge, Merged};
 use crate::planted::{Fault, planted};
 use crate::read::leased::{check_value, parts, stored, take_lease};
-use crate::read::many::TOGETHER;
+use crate::state::fairness_lock::Taken;
+use crate::state::heads::Head;
 use crate::write::batch::staged::What;
 use crate::write::batch::{Batch, Mark};
 use crate::write::one::check_lengths;
@@ -47,10 +47,10 @@ pub struct Transaction {
     pub(super) conflict: Option<Changed>,
     /// The savepoints that mean something, in their order.
     pub(super) savepoints: Vec<u64>,
-    /// The turn, while it has it.
+    /// The fairness lock, while it has it.
     turn: Option<Taken>,
     /// Structures whose first or last record it has taken, and how many of them.
-    pub(super) heads: Vec<((StructureId, bool), Arc<Claim>)>,
+    pub(super) heads: Vec<(Head, Arc<WriteReservation>)>,
     pub(super) popped: usize,
 }
 
@@ -66,8 +66,8 @@ impl Transaction {
             batch: Batch::new(),
             overlay: Overlay::default(),
             reads: {
-                let core = &db.handle.core;
-                Reads::new(core.tiers.locks.clone(), core.clock.clone())
+                let core = db.core();
+                Reads::new(core.tiers().locks.clone(), core.clock().clone())
             },
             conflict: None,
             savepoints: Vec::new(),
@@ -86,12 +86,12 @@ impl Transaction {
         self.let_go();
     }
 
-    /// Takes the turn, for so long at most.
+    /// Takes the fairness lock, for the time `most` at most.
     pub(super) fn take_turn(&mut self, core: &Arc<Core>, most: Duration) {
         if planted(Fault::TurnIgnored) {
             return;
         }
-        self.turn = core.turn.take(most);
+        self.turn = core.turn().take(most);
         self.reads.claim = self.turn.as_ref().map(|turn| turn.claim.clone());
     }
 
@@ -100,6 +100,14 @@ impl Transaction {
         self.reads.clear();
         self.turn = None;
         self.leave_heads();
+    }
+
+    /// Lets others take first and last records.
+    fn leave_heads(&mut self) {
+        self.popped = 0;
+        for (head, claim) in self.heads.drain(..) {
+            self.db.core().heads().leave(head, &claim);
+        }
     }
 
     /// The conflict as an error.
@@ -120,7 +128,7 @@ impl Transaction {
         })
     }
 
-    pub(super) fn met(&mut self, changed: std::result::Result<(), Changed>) -> Result<()> {
+    pub(super) fn met(&mut self, changed: Validated) -> Result<()> {
         match changed {
             Ok(()) => Ok(()),
             Err(changed) => {
@@ -135,7 +143,7 @@ impl Transaction {
         if self.conflict.is_some() {
             return Err(self.conflict_error(1));
         }
-        let looked = self.reads.look(&self.db.handle.core)?;
+        let looked = self.reads.look(self.db.core())?;
         self.met(looked)
     }
 
@@ -147,24 +155,24 @@ impl Transaction {
                 map.name()
             )));
         }
-        check_lengths(self.db.handle.core.longest_key(), key, &[])?;
+        check_lengths(self.db.core().longest_key(), key, &[])?;
         check_value(&map.open, value)?;
         self.look()
     }
 
     /// The record as it is stored in the database, if it is there for the transaction, noted as read.
     pub(super) fn read(&mut self, open: &Arc<Open>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let core = self.db.handle.core.clone();
+        let core = self.db.core().clone();
         self.reads.begin_read(&core, open, key);
         let mut value = Vec::new();
         let sight = self.reads.sight(open);
         let (lease, version) = {
             let _pass = core.enter(open)?;
             if planted(Fault::UnlockedRead) {
-                let slot = core.tiers.locks.slot(open.id(), key);
+                let slot = core.tiers().locks.slot(open.id(), key);
                 let read = |value: &mut Vec<u8>| Ok((open.structure.get(key, value)?, ()));
-                let (lease, ..) = core.seen((open, Some(key)), sight, &mut value, read)?;
-                (lease, core.tiers.locks.read_waiting(slot))
+                let seen = core.seen((open, Some(key)), sight, &mut value, read)?;
+                (seen.lease, core.tiers().locks.read_waiting(slot))
             } else {
                 let looked = core.look_at(open, sight, key, &mut value)?;
                 (looked.lease, looked.version)
@@ -233,7 +241,7 @@ impl Transaction {
         if let Some(mistake) = self.batch.mistake() {
             return Err(mistake);
         }
-        self.batch.fits_so_far(&self.db.handle.core)?;
+        self.batch.fits_so_far(self.db.core())?;
         let staged = match change {
             Change::Put(value) => Staged::Put(value.to_vec()),
             Change::Delete => Staged::Delete,
@@ -273,13 +281,13 @@ impl Transaction {
     ) -> Result<Vec<Option<Vec<u8>>>> {
         self.begin(map, &[], &[])?;
         let mut values = Vec::with_capacity(keys.len());
-        let longest = self.db.handle.core.longest_key();
+        let longest = self.db.core().longest_key();
         // So many at a time that they are still there when they are read.
-        for keys in keys.chunks(TOGETHER) {
+        for keys in keys.chunks(self.db.core().store().most_together()) {
             let unread = |key: &&[u8]| self.overlay.get(map.open.id(), key).is_none();
             let unread: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).filter(unread).collect();
             if unread.iter().all(|key| key.len() <= longest) {
-                self.db.handle.core.bring_in(&map.open, &unread)?;
+                self.db.core().bring_in(&map.open, &unread)?;
             }
             for key in keys {
                 values.push(self.get(map, key)?);
@@ -471,5 +479,11 @@ impl std::fmt::Debug for Transaction {
             .field("changes", &self.batch.len())
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.leave_heads();
     }
 }

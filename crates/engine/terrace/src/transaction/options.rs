@@ -11,7 +11,7 @@ pub struct TransactionOptions {
     pub(super) label: Option<&'static str>,
 }
 
-/// Attempts until a transaction is given up: with the waits between them, and from the ninth on with its turn,
+/// Attempts until a transaction is given up: with the waits between them, and from the ninth on with the fairness lock,
 /// what then changes yet it changes itself, or it takes longer than others wait.
 const ATTEMPTS: u32 = 100;
 

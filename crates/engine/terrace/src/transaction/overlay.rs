@@ -30,7 +30,7 @@ struct Gone {
     undo: Option<usize>,
 }
 
-/// See the module's text.
+/// The changes of a transaction that are not written yet.
 #[derive(Default)]
 pub struct Overlay {
     staged: BTreeMap<Place, Staged>,
@@ -38,7 +38,7 @@ pub struct Overlay {
     merged: BTreeSet<Place>,
     undo: Vec<(Place, Option<Staged>)>,
     gone: Option<Gone>,
-    /// Whether somebody may go back.
+    /// Whether the transaction may go back.
     has_mark: bool,
 }
 

@@ -4,11 +4,12 @@ use terrace_base::Result;
 use terrace_tier::Change;
 
 use super::open::Transaction;
-use crate::api::map::Map;
-use crate::api::range::{Record, above};
+use crate::handle::map::Map;
 use crate::planted::{Fault, planted};
+use crate::state::heads::Head;
+use crate::structures::range::{Record, above};
 
-/// So many records of a structure are taken with a watched range for each; from then on all of it is watched.
+/// This many records of a structure are taken with a watched range for each; from then on all of it is watched.
 const FEW: usize = 8;
 
 impl Transaction {
@@ -35,10 +36,13 @@ impl Transaction {
         fn end<T>(mut range: impl DoubleEndedIterator<Item = T>, up: bool) -> Option<T> {
             if up { range.next() } else { range.next_back() }
         }
-        let head = (map.open.id(), up);
+        let head = Head {
+            structure: map.open.id(),
+            is_first: up,
+        };
         if !self.heads.iter().any(|(held, _)| *held == head) && !planted(Fault::HeadUnheld) {
             self.begin(map, &[], &[])?;
-            let claim = self.db.handle.core.heads.take(head);
+            let claim = self.db.core().heads().take(head);
             self.heads.push((head, claim));
         }
         self.popped += 1;
@@ -63,19 +67,5 @@ impl Transaction {
             // unless it was ours.
             self.look()?;
         }
-    }
-
-    /// Lets others take first and last records.
-    pub(super) fn leave_heads(&mut self) {
-        self.popped = 0;
-        for (head, claim) in self.heads.drain(..) {
-            self.db.handle.core.heads.leave(head, &claim);
-        }
-    }
-}
-
-impl Drop for Transaction {
-    fn drop(&mut self) {
-        self.leave_heads();
     }
 }

@@ -15,7 +15,7 @@ pub enum Print {
     Absent,
     /// The value.
     Value(Box<[u8]>),
-    /// SipHash-2-4 of 128 bits with a secret of the process: nobody can make two values that have the same.
+    /// SipHash-2-4 of 128 bits with a secret of the process: two values that have the same cannot be made on purpose.
     Hash(u128),
 }
 
@@ -38,7 +38,7 @@ impl Print {
 fn secret() -> &'static (u64, u64) {
     static SECRET: OnceLock<(u64, u64)> = OnceLock::new();
     SECRET.get_or_init(|| {
-        // What nobody can guess, as for the standard library's maps.
+        // What cannot be guessed, as for the standard library's maps.
         (
             RandomState::new().hash_one(1u8),
             RandomState::new().hash_one(2u8),

@@ -9,11 +9,11 @@ use terrace_tier::Change;
 
 use super::open::Transaction;
 use super::overlay::{Overlay, Staged};
-use crate::api::map::Map;
-use crate::api::ordered;
-use crate::api::range::{Range, Record, past_prefix};
+use crate::handle::map::Map;
 use crate::planted::{Fault, planted};
 use crate::read::leased::take_lease;
+use crate::structures::ordered;
+use crate::structures::range::{Range, Record, past_prefix};
 
 /// Records in order, from either end; see [`Transaction::range`].
 #[must_use = "it reads only when it is asked for records"]
@@ -35,7 +35,7 @@ pub struct TransactionRange<'t> {
 
 impl Transaction {
     /// The records with keys in a range, in order, from either end, with the transaction's own changes. The
-    /// whole range counts as read, however far one goes: a commit is refused when anybody has written in it
+    /// whole range counts as read, however far one goes: a commit is refused when another writer has written in it
     /// meanwhile. That takes the same memory for a thousand records as for one.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Transaction {
     }
 
     /// Removes all records with keys in a range that are there for the transaction, when it commits; returns how many.
-    /// The whole range counts as read: the commit is refused when anybody has put a record there meanwhile, or
+    /// The whole range counts as read: the commit is refused when another writer has put a record there meanwhile, or
     /// removed one, and a transaction that has read one of them begins again. Of structures of all kinds with an
     /// order of keys, tables with their entries.
     ///
@@ -94,12 +94,12 @@ impl Transaction {
 
     /// Removes all records with keys in a range of a tree or an LSM-tree by pages when it commits, together with all
     /// else that it does: every reader finds all of it or nothing, and so does a crash. It sees nothing of the range from
-    /// now on but what it puts there later, which stays. Nothing counts as read by this, so nobody who has written
+    /// now on but what it puts there later, which stays. Nothing counts as read by this, so no writer that has written
     /// there meanwhile is in the way: what was put before the commit goes, too. Others who have read or changed a
     /// record there begin again.
     ///
-    /// O(height) pages, as [`Tree::delete_range`](crate::Tree::delete_range), and for as long nobody else is at work in
-    /// the database. That is one range in a transaction: each further one goes as with
+    /// O(height) pages, as [`Tree::delete_range`](crate::Tree::delete_range), and for as long no other thread is at
+    /// work in the database. That is one range in a transaction: each further one goes as with
     /// [`Transaction::remove_range`]. To go through a range of which a part goes reads what goes.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Transaction {
         let (low, high) = ordered::bounds(&range);
         self.begin(map, &[], &[])?;
         let bounds = (low.as_slice(), high.as_deref());
-        if !self.db.handle.core.may_cut(&map.open, bounds)? {
+        if !self.db.core().may_cut(&map.open, bounds)? {
             return Ok(());
         }
         if self.batch.has_range() {
@@ -172,7 +172,7 @@ impl<'t> TransactionRange<'t> {
         for key in merged {
             transaction.get_stored(&map.open, &key)?;
         }
-        let core = transaction.db.handle.core.clone();
+        let core = transaction.db.core().clone();
         if checked && !planted(Fault::WatchedLate) {
             transaction
                 .reads
@@ -385,7 +385,7 @@ impl Own {
             let mut left = overlay.range(self.id, &self.low, self.high.as_deref());
             self.front = left.next().map(Own::of);
             match &self.front {
-                Some((key, _)) => self.low = crate::api::range::above(key),
+                Some((key, _)) => self.low = crate::structures::range::above(key),
                 None => self.is_through = true,
             }
         }

@@ -7,13 +7,13 @@ use terrace_base::Result;
 use super::index::TransactionIndex;
 use super::open::Transaction;
 use super::range::TransactionRange;
-use crate::api::map::Map;
-use crate::api::table::Table;
+use crate::handle::map::Map;
+use crate::structures::table::Table;
 
 /// Reads of one instant; see [`crate::Database::read`].
 #[derive(Debug)]
 pub struct Reader<'t> {
-    pub(super) transaction: &'t mut Transaction,
+    pub(crate) transaction: &'t mut Transaction,
 }
 
 impl Reader<'_> {

@@ -7,7 +7,7 @@
 //!
 //! User code never computes on two states: before it gets anything that was read, everything read before is
 //! looked at. Of few records that is the locks of all of them. Many are watched by their keys, and looked at
-//! only when somebody has written one of these: a writer says so before anybody can see its change.
+//! only when one of these was written: a writer says so before any reader can see its change.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use terrace_base::Result;
 use terrace_base::lease::Lease;
-use terrace_tier::{Claim, Content, LockTable, Version, Watch};
+use terrace_tier::{Content, LockTable, Version, Watch, WriteReservation};
 
 use super::print::Print;
 use super::time::Time;
@@ -27,16 +27,16 @@ use crate::read::leased::{Sight, parts};
 use crate::write::batch::standing::Standing;
 
 /// Records that are validated one by one. Beyond that the range of keys that they lie in is watched,
-/// because all of them are looked at while nobody else can append to the log.
+/// because all of them are looked at while no other thread can append to the log.
 pub const MOST_ENTRIES: usize = 4096;
 /// Rounds of looking again at what has moved on before it counts as a conflict.
 const ROUNDS: u32 = 64;
 /// The same before a commit, which looks again.
 const ROUNDS_OF_A_COMMIT: u32 = 8;
-/// Up to so many entries every operation of a transaction looks at all of them; more are watched.
+/// Up to this many entries every operation of a transaction looks at all of them; more are watched.
 const LOOKED_AT_ALWAYS: usize = 256;
 
-/// Ranges of a structure that a transaction claims at most while it has its turn; the next one is all of it.
+/// Ranges of a structure that a transaction claims at most while it has the fairness lock; the next one is all of it.
 const MOST_CLAIMED: usize = 16;
 
 /// A record that was read.
@@ -84,6 +84,9 @@ pub struct Changed {
     pub key: Vec<u8>,
 }
 
+/// Whether all that was read is still so.
+pub type Validated = std::result::Result<(), Changed>;
+
 impl Changed {
     /// The name and the key.
     pub fn names(&self) -> (&str, &[u8]) {
@@ -91,7 +94,7 @@ impl Changed {
     }
 }
 
-/// See the module's text.
+/// What a transaction has read.
 pub struct Reads {
     locks: Arc<LockTable>,
     structures: Vec<Arc<Open>>,
@@ -101,14 +104,14 @@ pub struct Reads {
     /// Of each structure with entries, once these are many.
     keys: Vec<Keys>,
     watches_keys: bool,
-    /// Which of the structures nobody else changes for now: tables that are closed for this transaction.
+    /// Which of the structures no other thread changes for now: tables that are closed for this transaction.
     at_rest: Vec<bool>,
     /// What time it is for what is read.
     time: Time,
     /// Entries that were looked at again and found the same.
     pub refreshed: u64,
-    /// Holds up who is to write what is read, while the transaction has its turn.
-    pub claim: Option<Arc<Claim>>,
+    /// Holds up who is to write what is read, while the transaction has the fairness lock.
+    pub claim: Option<Arc<WriteReservation>>,
 }
 
 impl Reads {
@@ -167,7 +170,7 @@ impl Reads {
         }
     }
 
-    /// From now on, until it is told otherwise, nobody else changes these. What was read of them counts once it
+    /// From now on, until it is told otherwise, no other thread changes these. What was read of them counts once it
     /// was looked at again, whatever becomes of its locks, which others share.
     pub fn rest(&mut self, closed: &[Arc<Open>]) {
         let structures = self.structures.iter();
@@ -200,7 +203,7 @@ impl Reads {
         let at = at.unwrap_or_else(|| {
             let open = &self.structures[structure as usize];
             let (watch, seen) = open.structure.watches().add_keys(self.claim.as_ref());
-            core.store.grace();
+            core.store().grace();
             self.keys.push(Keys {
                 structure,
                 watch,
@@ -212,7 +215,7 @@ impl Reads {
     }
 
     /// Watches the keys of all entries instead of looking at each of them. Looks at them once more.
-    fn watch_entries(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    fn watch_entries(&mut self, core: &Core) -> Result<Validated> {
         self.watches_keys = true;
         for i in 0..self.entries.len() {
             let structure = self.entries[i].structure;
@@ -228,16 +231,16 @@ impl Reads {
         self.refresh(core)
     }
 
-    /// Watches the keys of all entries from now on. A commit that begins with waiting until nobody is at work would
+    /// Watches the keys of all entries from now on. A commit that begins with waiting until no thread is at work would
     /// find that locks which it shares with others have moved on, each time.
-    pub fn watch_all(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    pub fn watch_all(&mut self, core: &Core) -> Result<Validated> {
         match self.watches_keys || self.entries.is_empty() {
             true => Ok(Ok(())),
             false => self.watch_entries(core),
         }
     }
 
-    /// Whether nobody has written a watched key since all entries were looked at.
+    /// Whether no watched key was written since all entries were looked at.
     fn keys_stand(&self) -> bool {
         let mut keys = self.keys.iter();
         keys.all(|keys| keys.watch.marks() == keys.seen.get())
@@ -251,7 +254,7 @@ impl Reads {
         key: &[u8],
         value: Option<&[u8]>,
         version: Version,
-    ) -> Result<std::result::Result<(), Changed>> {
+    ) -> Result<Validated> {
         let structure = self.structure(open);
         if let Some(value) = value {
             self.time.note(parts(open, value)?.0, structure, key);
@@ -289,8 +292,8 @@ impl Reads {
         structure.is_some_and(|s| self.by_key.contains_key(&(s as u32, key.into())))
     }
 
-    /// Watches a range, which is read after this. Waits until everybody who may not know of it, and is inside the
-    /// gate, has left it.
+    /// Watches a range, which is read after this. Waits until all threads that may not know of it, and are inside the
+    /// gate, have left it.
     pub fn watch(&mut self, core: &Core, open: &Arc<Open>, low: Vec<u8>, high: Option<Vec<u8>>) {
         let structure = self.structure(open);
         if high.as_ref().is_some_and(|high| *high <= low) {
@@ -331,11 +334,11 @@ impl Reads {
             watch,
             seen: Cell::new(marks),
         });
-        core.store.grace();
+        core.store().grace();
     }
 
     /// Watches the ranges that the records read lie in instead of each of them.
-    fn escalate(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    fn escalate(&mut self, core: &Core) -> Result<Validated> {
         for structure in 0..self.structures.len() as u32 {
             let open = self.structures[structure as usize].clone();
             let keys = self.entries.iter().filter(|e| e.structure == structure);
@@ -348,7 +351,7 @@ impl Reads {
             let (low, high) = if open.structure.position_prefix() > 0 {
                 (Vec::new(), None)
             } else {
-                (low.to_vec(), Some(crate::api::range::above(high)))
+                (low.to_vec(), Some(crate::structures::range::above(high)))
             };
             self.watch(core, &open, low, high);
         }
@@ -370,7 +373,7 @@ impl Reads {
         }
     }
 
-    /// The first range in which somebody else has written, or structure that was dropped.
+    /// The first range in which another writer has written, or structure that was dropped.
     fn written_range(&self) -> Option<Changed> {
         if let Some(dropped) = self.structures.iter().position(|open| open.is_dropped()) {
             return Some(self.changed(dropped as u32, &[]));
@@ -398,7 +401,7 @@ impl Reads {
     }
 
     /// What every operation of a transaction begins and ends with: whether it still stands on one state.
-    pub fn look(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    pub fn look(&mut self, core: &Core) -> Result<Validated> {
         if self.watches_keys && self.keys_stand() {
             return Ok(self.disturbed().map_or(Ok(()), Err));
         }
@@ -406,7 +409,7 @@ impl Reads {
     }
 
     /// Looks at everything, and again at what has moved on.
-    pub fn refresh(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    pub fn refresh(&mut self, core: &Core) -> Result<Validated> {
         Ok(match self.refresh_in(core, ROUNDS)? {
             Found::Same => Ok(()),
             Found::Changed(changed) => Err(changed),
@@ -416,7 +419,7 @@ impl Reads {
 
     /// The same before a commit, which is no conflict if others are at work on locks that it shares all the time:
     /// who commits looks again.
-    pub fn refresh_to_commit(&mut self, core: &Core) -> Result<std::result::Result<(), Changed>> {
+    pub fn refresh_to_commit(&mut self, core: &Core) -> Result<Validated> {
         Ok(match self.refresh_in(core, ROUNDS_OF_A_COMMIT)? {
             Found::Same | Found::Restless => Ok(()),
             Found::Changed(changed) => Err(changed),
@@ -495,7 +498,7 @@ impl Standing for Reads {
         (stand || planted(Fault::UnvalidatedRead)) && self.disturbed().is_none()
     }
 
-    fn claims(&self, claim: &Arc<Claim>) -> bool {
+    fn claims(&self, claim: &Arc<WriteReservation>) -> bool {
         self.claim
             .as_ref()
             .is_some_and(|own| Arc::ptr_eq(own, claim))

@@ -3,26 +3,25 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use terrace_base::{Error, Result};
+use terrace_base::Result;
 
 use super::commit::Ended;
 use super::open::Transaction;
 use super::options::{Committed, TransactionOptions};
-use super::reader::Reader;
-use super::turn::most_of;
-use crate::api::database::Database;
+use crate::handle::database::Database;
 use crate::latency::Call;
+use crate::state::fairness_lock::most_of;
 
 /// Attempts that follow at once.
 const AT_ONCE: u32 = 3;
 /// The first wait after that, doubled each time, and the longest.
 const FIRST_WAIT: Duration = Duration::from_micros(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
-/// After so many attempts a transaction takes its turn: writers of what it reads wait for it.
+/// After this many attempts a transaction takes the fairness lock: writers of what it reads wait for it.
 const BEFORE_TURN: u32 = 8;
 
 /// The attempts of a transaction, for who runs it again in a loop of its own, as bindings of other languages do:
-/// it gets its turn as a closure does.
+/// it gets the fairness lock as a closure does.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -76,7 +75,20 @@ impl std::fmt::Debug for Attempts {
 }
 
 impl Attempts {
-    /// Begins the next attempt. After eight it waits until the transaction has its turn, for two seconds at most.
+    pub(crate) fn of(db: &Database, options: &TransactionOptions) -> Attempts {
+        let now = Instant::now();
+        Attempts {
+            db: db.clone(),
+            attempts: options.attempts,
+            begun: 0,
+            since: now,
+            first: now,
+            longest: Duration::ZERO,
+        }
+    }
+
+    /// Begins the next attempt. After eight it waits until the transaction has the fairness lock, for two seconds at
+    /// most.
     pub fn begin(&mut self, transaction: &mut Transaction) {
         if self.begun > 0 {
             transaction.reset();
@@ -84,7 +96,7 @@ impl Attempts {
         }
         self.begun += 1;
         if self.begun > BEFORE_TURN {
-            let core = self.db.handle.core.clone();
+            let core = self.db.core().clone();
             transaction.take_turn(&core, most_of(self.longest));
         }
         self.since = Instant::now();
@@ -97,11 +109,11 @@ impl Attempts {
     /// and is not so any more; then it is to run again, too.
     ///
     /// # Errors
-    /// [`Error::Conflict`] after the last attempt, and those of [`Transaction::commit`].
+    /// [`crate::Error::Conflict`] after the last attempt, and those of [`Transaction::commit`].
     pub fn end(&mut self, transaction: &mut Transaction, commit: bool) -> Result<Attempted> {
         let ended = self.try_to_end(transaction, commit);
         if let Ok(Attempted::Committed(_)) = ended {
-            let latencies = &self.db.handle.core.latencies;
+            let latencies = self.db.core().latencies();
             latencies.took(Call::Transaction, self.first.elapsed());
         }
         if !matches!(ended, Ok(Attempted::Again)) {
@@ -113,14 +125,14 @@ impl Attempts {
         if self.begun < self.attempts {
             return ended;
         }
-        self.db.handle.core.transactions.gave_up();
+        self.db.core().transactions().gave_up();
         Err(transaction.conflict_error(self.begun))
     }
 
     fn try_to_end(&self, transaction: &mut Transaction, commit: bool) -> Result<Attempted> {
         if transaction.conflict.is_none() && !commit {
             // It may be an error of a state that is gone.
-            match transaction.reads.refresh(&self.db.handle.core)? {
+            match transaction.reads.refresh(self.db.core())? {
                 Ok(()) => return Ok(Attempted::Ended),
                 Err(changed) => transaction.conflict = Some(changed),
             }
@@ -136,113 +148,13 @@ impl Attempts {
     }
 }
 
-impl Database {
-    /// Runs a transaction: `f` reads and writes through it, over any structures of this database, and what it
-    /// does happens at one instant, as if nobody else were there, or not at all.
-    ///
-    /// When others have changed meanwhile what it has read, `f` runs again, so it must not do anything
-    /// that cannot be done twice. After eight attempts it takes its turn: writers of what it reads wait until it
-    /// has ended, four times as long as its longest attempt took and a second at most, so it gets through beside
-    /// them. Its error is passed on, and nothing was changed then. A panic in it passes through, and nothing was
-    /// changed.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
-    /// use terrace::encode;
-    /// let accounts = db.tree("accounts")?;
-    /// accounts.put("alice", encode::u64(100))?;
-    /// accounts.put("bob", encode::u64(0))?;
-    /// let paid = db.transaction(|t| {
-    ///     let mut balance = |name| -> terrace::Result<u64> {
-    ///         Ok(t.get(&accounts, name)?.and_then(|b| encode::to_u64(&b)).unwrap_or(0))
-    ///     };
-    ///     let (from, to) = (balance("alice")?, balance("bob")?);
-    ///     if from < 30 {
-    ///         return Ok(false);
-    ///     }
-    ///     t.put(&accounts, "alice", encode::u64(from - 30))?;
-    ///     t.put(&accounts, "bob", encode::u64(to + 30))?;
-    ///     Ok::<_, terrace::Error>(true)
-    /// })?;
-    /// assert!(paid);
-    /// assert_eq!(accounts.get("bob")?, Some(encode::u64(30).to_vec()));
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    ///
-    /// For a single counter use [`crate::Map::merge`] or [`crate::Map::update`], which wait for nobody.
-    ///
-    /// # Errors
-    /// Those of `f`, and of the commit: [`Error::Conflict`] when a hundred attempts were too late,
-    /// [`Error::Duplicate`], [`Error::DiskFull`]. Nothing was changed then.
-    pub fn transaction<T, E: From<Error>>(
-        &self,
-        f: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
-    ) -> std::result::Result<T, E> {
-        self.transaction_with(TransactionOptions::new(), f)
-    }
-
-    /// [`Database::transaction`] with options.
-    ///
-    /// # Errors
-    /// As [`Database::transaction`].
-    pub fn transaction_with<T, E: From<Error>>(
-        &self,
-        options: TransactionOptions,
-        mut f: impl FnMut(&mut Transaction) -> std::result::Result<T, E>,
-    ) -> std::result::Result<T, E> {
-        let (mut attempts, mut transaction) = self.attempts(options);
-        loop {
-            attempts.begin(&mut transaction);
-            let answer = f(&mut transaction);
-            match attempts.end(&mut transaction, answer.is_ok())? {
-                Attempted::Committed(_) | Attempted::Ended => return answer,
-                Attempted::Again => {}
-            }
-        }
-    }
-
-    /// The attempts of a transaction, and the transaction, for who runs it again by itself; see [`Attempts`].
-    pub fn attempts(&self, options: TransactionOptions) -> (Attempts, Transaction) {
-        let now = Instant::now();
-        let attempts = Attempts {
-            db: self.clone(),
-            attempts: options.attempts,
-            begun: 0,
-            since: now,
-            first: now,
-            longest: Duration::ZERO,
-        };
-        (attempts, Transaction::new(self, options))
-    }
-
-    /// Reads several things of one instant: `f` may read any structures of this database, and what it
-    /// answers is of a state that was there. It takes no locks and writes nothing. It runs again when something
-    /// that it has read changes meanwhile, so it is for short reads; for long ones take a snapshot.
-    ///
-    /// # Errors
-    /// Those of `f`; [`Error::Conflict`] when a hundred attempts were too late.
-    pub fn read<T, E: From<Error>>(
-        &self,
-        mut f: impl FnMut(&mut Reader<'_>) -> std::result::Result<T, E>,
-    ) -> std::result::Result<T, E> {
-        self.transaction(|transaction| f(&mut Reader { transaction }))
-    }
-
-    /// Begins a transaction that is committed by hand ([`Transaction::commit`]) and not run again. Who runs it
-    /// again by itself takes [`Database::attempts`].
-    pub fn begin(&self, options: TransactionOptions) -> Transaction {
-        Transaction::new(self, options)
-    }
-}
-
 impl Transaction {
     /// An attempt ended before its commit.
     fn count_conflict(&mut self) {
-        let core = self.db.handle.core.clone();
+        let core = self.db.core().clone();
         let refreshed = std::mem::take(&mut self.reads.refreshed);
         let changed = self.conflict.take().unwrap_or_else(|| self.some());
-        core.transactions
+        core.transactions()
             .conflict(self.options.label, changed.names(), refreshed);
         self.conflict = Some(changed);
     }

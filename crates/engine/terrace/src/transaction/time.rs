@@ -12,7 +12,7 @@ use terrace_base::lease::Lease;
 use crate::clock::Clock;
 use crate::planted::{Fault, planted};
 
-/// See the module's text.
+/// The time of an attempt of a transaction.
 pub struct Time {
     clock: Arc<Clock>,
     now: Cell<Option<u64>>,

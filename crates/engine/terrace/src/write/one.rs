@@ -3,17 +3,16 @@
 //! Invariants: from the append on nothing may fail; if it does, the database is dead until it is
 //! opened again. Nothing is held while waiting for the disk.
 
-use std::sync::Arc;
-
 use terrace_base::lease::Lease;
-use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result, max_key_bytes};
+use terrace_base::{Error, MAX_VALUE_BYTES, Result, max_key_bytes};
 use terrace_tier::{Change, Expect, Version, Written};
 use terrace_wal::{Appended, Durability};
 
 use crate::catalog::opened::Open;
+use crate::clock::Clock;
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
-use crate::passes::Pass;
+use crate::operations::OperationGuard;
 use crate::planted::{Fault, planted};
 
 /// Refuses keys and values that are too long; `limit` is [`Core::longest_key`].
@@ -31,7 +30,7 @@ pub fn check_lengths(limit: usize, key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A record as somebody found it who writes only if it is still so.
+/// A record as a writer found it that writes only if it is still so.
 pub struct AsFound<'a> {
     /// Whether it was there, and its value.
     pub found: bool,
@@ -44,9 +43,9 @@ pub struct AsFound<'a> {
 }
 
 impl AsFound<'_> {
-    /// The version by now, if the record is still the same. The caller has a pass.
-    fn again(&self, core: &Core, open: &Open, key: &[u8]) -> Result<Option<Version>> {
-        if !self.is_in_time(core) {
+    /// The version by now, if the record is still the same. The caller holds an operation.
+    pub fn again(&self, clock: &Clock, open: &Open, key: &[u8]) -> Result<Option<Version>> {
+        if !self.is_in_time(clock) {
             return Ok(None);
         }
         let mut value = Vec::new();
@@ -55,9 +54,9 @@ impl AsFound<'_> {
     }
 
     /// Whether it may still be written.
-    pub fn is_in_time(&self, core: &Core) -> bool {
+    pub fn is_in_time(&self, clock: &Clock) -> bool {
         let before = self.before;
-        before.is_none_or(|lease| !lease.is_over(core.clock.now()))
+        before.is_none_or(|lease| !lease.is_over(clock.now()))
     }
 
     /// Whether it is the same as that.
@@ -66,7 +65,7 @@ impl AsFound<'_> {
     }
 }
 
-/// Keys up to this fit with pages of any size, so for most nobody has to ask how large the pages are.
+/// Keys up to this fit with pages of any size, so for most the size of the pages does not have to be asked for.
 const ALWAYS_FITS: usize = max_key_bytes(terrace_pages::PAGE_SIZES[0]);
 
 #[cold]
@@ -87,55 +86,7 @@ impl Core {
     /// Longest key that fits.
     #[inline]
     pub fn longest_key(&self) -> usize {
-        max_key_bytes(self.store.page_bytes())
-    }
-
-    /// Makes one change of one structure. With `expect`, answers `false` and does nothing when the
-    /// record is not as it was found.
-    pub fn write_one(
-        &self,
-        open: &Arc<Open>,
-        key: &[u8],
-        change: Change<'_>,
-        expect: Option<&AsFound<'_>>,
-        durability: Option<Durability>,
-    ) -> Result<bool> {
-        let in_force = self.durability(open.spec.logged, durability)?;
-        let value = match change {
-            Change::Put(value) => value,
-            Change::Delete => &[],
-        };
-        self.check_key(key)?;
-        check_lengths(MAX_KEY_BYTES, &[], value)?;
-        let pass = self.enter(open)?;
-        if open.table.as_ref().is_some_and(|table| !table.is_plain()) {
-            drop(pass);
-            return self.write_row(open, key, change, expect, durability);
-        }
-        let mut appended = None;
-        let again = || expect.map_or(Ok(None), |found| found.again(self, open, key));
-        let in_time = || expect.is_none_or(|found| found.is_in_time(self));
-        let expected = expect.map(|found| Expect {
-            version: found.version,
-            again: &again,
-            holds: found.before.map(|_| &in_time as &dyn Fn() -> bool),
-        });
-        let written = self.write_inside(pass, open, key, change, expected, &mut appended);
-        let done = match written {
-            Err(e) if appended.is_some() => return Err(self.kill(e)),
-            Err(e) => return Err(self.failed(e)),
-            Ok(Written::Claimed(claim)) => {
-                let _owed = self.turn.wait_for(&claim);
-                return self.write_one(open, key, change, expect, durability);
-            }
-            Ok(written) => written.is_done(),
-        };
-        match (appended, in_force) {
-            (Some(appended), Some(durability)) => self.commit(appended, durability)?,
-            (None, Some(durability)) if done => self.confirm(durability)?,
-            _ => {}
-        }
-        Ok(done)
+        max_key_bytes(self.store().page_bytes())
     }
 
     /// Makes what an answer rests on as durable as the write that was not needed would have been: a
@@ -144,10 +95,25 @@ impl Core {
     pub fn confirm(&self, durability: Durability) -> Result<()> {
         match durability {
             _ if planted(Fault::NothingConfirmed) => Ok(()),
-            Durability::Sync => self.log.sync(),
-            Durability::Buffered => self.log.flush(),
+            Durability::Sync => self.log().sync(),
+            Durability::Buffered => self.log().flush(),
         }
         .map_err(|e| self.failed(e))
+    }
+
+    /// Makes a write with this record as durable as said; without one, what it was found out from that there is nothing to
+    /// write, which may not be durable yet.
+    #[inline]
+    pub fn make_durable(
+        &self,
+        appended: Option<Appended>,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        match (appended, durability) {
+            (Some(appended), Some(durability)) => self.commit(appended, durability),
+            (None, Some(durability)) => self.confirm(durability),
+            (_, None) => Ok(()),
+        }
     }
 
     /// [`Core::confirm`] for an answer that nothing had to be changed for.
@@ -156,12 +122,12 @@ impl Core {
         durability.map_or(Ok(()), |durability| self.confirm(durability))
     }
 
-    /// Makes one change, given a pass, which is given back before anybody waits for a disk.
+    /// Makes one change, given an operation, which is given back before any wait for a disk.
     /// `appended` is its record, once it has one: then it must not fail any more. Where another thread claims the
-    /// record, the caller waits for that without the pass.
+    /// record, the caller waits for that without the operation.
     pub fn write_inside(
         &self,
-        _pass: Pass<'_>,
+        _pass: OperationGuard<'_>,
         open: &Open,
         key: &[u8],
         change: Change<'_>,
@@ -175,10 +141,10 @@ impl Core {
             Change::Put(value) => {
                 let (before_key, before_value) = put_prefixes(open.id(), key, value);
                 let parts = [before_key.as_ref(), key, before_value.as_ref(), value];
-                let mut reservation = self.log.reserve(parts.iter().map(|p| p.len()).sum())?;
+                let mut reservation = self.log().reserve(parts.iter().map(|p| p.len()).sum())?;
                 let early = planted(Fault::AppendedBeforeGate)
-                    .then(|| self.log.append(&mut reservation, &parts));
-                let mut append = || self.log.append(&mut reservation, &parts);
+                    .then(|| self.log().append(&mut reservation, &parts));
+                let mut append = || self.log().append(&mut reservation, &parts);
                 let mut log = || *appended = Some(early.unwrap_or_else(&mut append));
                 open.structure.try_write(key, change, expect, &mut log)
             }
@@ -187,8 +153,8 @@ impl Core {
                 let before_key = delete_prefix(open.id(), key);
                 let parts = [before_key.as_ref(), key];
                 let bytes = parts.iter().map(|p| p.len()).sum();
-                let mut reservation = self.log.reserve_urgent(bytes)?;
-                let mut log = || *appended = Some(self.log.append(&mut reservation, &parts));
+                let mut reservation = self.log().reserve_urgent(bytes)?;
+                let mut log = || *appended = Some(self.log().append(&mut reservation, &parts));
                 open.structure.try_write(key, change, expect, &mut log)
             }
         }

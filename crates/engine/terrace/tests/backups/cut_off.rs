@@ -70,7 +70,7 @@ fn cut_off(of_the_set: bool) {
             true => (disk, set.crash(at)),
             false => (disk.crash(at), set),
         };
-        // A change whose answer nobody had may be there all the same.
+        // A change whose answer no caller had may be there all the same.
         let db = Database::open_on(disk.shared(), tiny(2)).unwrap();
         let found: Vec<_> = super::contents(&db);
         let last = db.sequence().unwrap();

@@ -208,7 +208,7 @@ fn every_change_point_time_and_mark_is_restored() {
         }
         for (i, (time, sequence)) in times.iter().enumerate().step_by(3) {
             let (found, report) = restored(&set, RestoreTo::Time(*time)).unwrap_or_else(|e| {
-                // Behind the last mark nobody knows what was so.
+                // Behind the last mark it is not known what was so.
                 assert_eq!(i + 1, times.len(), "{e}");
                 restored(&set, RestoreTo::Sequence(*sequence)).unwrap()
             });
@@ -600,7 +600,7 @@ fn a_panic_of_the_thread_that_follows_is_in_the_status_and_stops_the_writes() {
     }
     panics.store(true, Ordering::SeqCst);
     let told = loop {
-        // Until nobody may write any more.
+        // Until no thread may write any more.
         let _ = tree.put("b", "2");
         match follower.status().error {
             Some(told) => break told,

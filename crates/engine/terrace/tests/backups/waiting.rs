@@ -14,7 +14,7 @@ use crate::common::tiny;
 /// A door that calls of the disk have to pass.
 #[derive(Default)]
 struct Door {
-    /// Whether it is shut, and whether somebody stands before it.
+    /// Whether it is shut, and whether a call stands before it.
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }

@@ -71,7 +71,7 @@ pub fn phantom() {
             _ => db.transaction(|t| t.put(&tree, "d", "new")).unwrap(),
         }
         refused(first.commit());
-        // What lies outside disturbs nobody.
+        // What lies outside disturbs no transaction.
         let mut first = db.begin(TransactionOptions::new());
         assert_eq!(first.range(&tree, "a".."m").unwrap().count(), 4);
         first.put(&tree, "b", "in its own range").unwrap();
@@ -248,7 +248,7 @@ pub fn held_locks_are_waited_for() {
     first.put(&tree, "x", "1").unwrap();
     let locks = terrace::fault::locks(&db);
     let slot = terrace::fault::lock_of(&tree, b"a");
-    // Let go of by the hook below, when somebody waits for it.
+    // Let go of by the hook below, when a thread waits for it.
     std::mem::forget(locks.lock(slot));
     let waited = Rc::new(RefCell::new(false));
     let seen = waited.clone();
@@ -437,8 +437,8 @@ fn a_writer(write: impl Fn(u32) + Send + 'static) -> (mpsc::Sender<u32>, mpsc::R
     (ask, said)
 }
 
-/// Whatever it reads is written by another thread before it commits, until it has its turn: then who writes waits.
-/// By a put, by a batch, by a row with an index, by another transaction; of records, of a range, of very many.
+/// Whatever it reads is written by another thread before it commits, until it has the fairness lock: then who writes
+/// waits. By a put, by a batch, by a row with an index, by another transaction; of records, of a range, of very many.
 pub fn who_was_often_too_late_gets_its_turn() {
     for (way, read) in [(0, 0), (1, 1), (2, 0), (3, 2), (0, 2)] {
         let (db, tree) = database();
@@ -506,7 +506,7 @@ pub fn first_records_are_taken_in_turn() {
             let first = t.pop_first(&tree)?;
             ask.send(0).unwrap();
             assert_eq!(said.recv(), Ok(Said::Waits));
-            // Who adds behind it is in nobody's way.
+            // Who adds behind it is in no one's way.
             tree.put("z", "new")?;
             Ok::<_, Error>(first)
         })

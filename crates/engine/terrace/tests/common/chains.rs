@@ -353,7 +353,7 @@ impl Run {
     }
 }
 
-/// One order of so many steps.
+/// One order of `steps` steps.
 pub fn chains(seed: u64, steps: u64) {
     let mut rng = Rng::new(seed);
     let mut run = Run::new(seed);

@@ -312,7 +312,7 @@ pub fn what_is_unfinished_is_not_shown() {
     );
 }
 
-/// A snapshot to begin with, while somebody writes: no commit is in both, none in neither. The other writes
+/// A snapshot to begin with, while a thread writes: no commit is in both, none in neither. The other writes
 /// while the snapshot's checkpoint does, so that it is always in between.
 pub fn a_snapshot_begins_where_the_changes_do() {
     let disk = SimDisk::new(1);

@@ -54,7 +54,7 @@ impl TimeSource for Hands {
     }
 }
 
-/// So many milliseconds after 1970.
+/// `ms` milliseconds after 1970.
 pub fn at(ms: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(ms)
 }

@@ -33,7 +33,7 @@ pub struct Transaction {
 /// What is wrong with a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Anomaly {
-    /// Somebody read an element that no committed transaction has appended, or that was not the last one that
+    /// A transaction read an element that no committed transaction has appended, or that was not the last one that
     /// its transaction has appended to the list (G1a, G1b).
     Unfinished,
     /// Two reads of a list of which none begins with the other, an element twice, or one lost.

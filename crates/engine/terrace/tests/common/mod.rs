@@ -12,9 +12,12 @@ pub mod lists;
 pub mod model;
 pub mod ranges;
 pub mod run;
+pub mod saving;
 pub mod script;
+pub mod slots;
 pub mod tables;
 pub mod transactions;
+pub mod waiting;
 
 use terrace::{
     BackupOptions, Database, Index, KeySource, Kind, Map, MapOptions, Options, Rate,
@@ -94,6 +97,12 @@ pub fn factor() -> u64 {
         .ok()
         .and_then(|f| f.parse().ok())
         .unwrap_or(1)
+}
+
+/// How far apart the calls are at which a test lets the disk fail, one in each run: `usual` calls usually, fewer with a
+/// factor, down to each of them.
+pub fn stride(usual: u64) -> u64 {
+    (usual / factor()).max(1)
 }
 
 /// Seeds to try: a few usually, more with a factor, only the one in `TERRACE_TEST_SEED` if set.

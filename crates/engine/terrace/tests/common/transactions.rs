@@ -313,7 +313,7 @@ impl Bed {
         }
     }
 
-    /// Runs a history of several threads, each with so many transactions.
+    /// Runs a history of several threads, each with `each` transactions.
     pub fn history(&mut self, seed: u64, each: u32) -> Result<(), String> {
         let done = threads(&self.db, &self.maps, seed, each, self.sequence);
         replay(seed, done, &mut self.state, &mut self.sequence)

@@ -33,7 +33,7 @@ fn polled<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Takes the only place for calls; nobody has it any more once what this returns is dropped.
+/// Takes the only place for calls; no call has it any more once what this returns is dropped.
 fn held(runtime: &Runtime, db: &aio::Database) -> Sender<()> {
     let (hold, until) = channel::<()>();
     let (begun, begins) = channel();
@@ -314,7 +314,7 @@ fn records_expire_and_ranges_go_as_by_plain_calls() {
     assert!(wait.block_on(map.expire_in("a", None)).unwrap());
     assert_eq!(of("a"), Some(Expires::Never));
     hands.pass(5);
-    // Nobody sees it, by memory or by a thread, and nobody can have it stay.
+    // No read sees it, by memory or by a thread, and no call can have it stay.
     assert_eq!(wait.block_on(map.get("b")).unwrap(), None);
     assert_eq!(of("b"), None);
     assert!(!wait.block_on(map.expire_in("b", Some(minute))).unwrap());

@@ -254,7 +254,7 @@ fn a_range_is_removed_with_what_has_expired_in_it() {
                 _ => unreachable!("a structure without an order"),
             }
         };
-        // Told is what somebody could see.
+        // Told is what a reader could see.
         assert_eq!(remove(100, 300), 100, "{}", named(shape));
         assert_eq!(remove(100, 300), 0);
         let left: Vec<_> = map.iter().unwrap().map(|r| r.unwrap().0).collect();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::tables::{
     a_change_within_a_change, a_row_between_two_keys, half_an_index, rows_and_readers,
 };
-use crate::common::{factor, seeds, tiny};
+use crate::common::{factor, seeds, stride, tiny};
 use terrace::{Database, Durability, Error, Index, KeySource, Result, Table, TableOptions, Tiers};
 use terrace_sim::{Fault, Injection, Rng, SimDisk};
 
@@ -180,14 +180,14 @@ fn mirror(seed: u64, tiers: Tiers) {
 
 #[test]
 fn tables_match_a_model_with_one_tier() {
-    seeds(3)
+    seeds(2)
         .into_iter()
         .for_each(|seed| mirror(seed, Tiers::One));
 }
 
 #[test]
 fn tables_match_a_model_with_two_tiers() {
-    seeds(3)
+    seeds(2)
         .into_iter()
         .for_each(|seed| mirror(seed, Tiers::Two));
 }
@@ -282,7 +282,7 @@ fn power_cuts(tiers: Tiers, logged: bool) {
     for seed in seeds(2) {
         let mut cut = 5 + seed;
         while power_cut(seed, tiers, logged, cut) {
-            cut += 3;
+            cut += stride(8);
         }
     }
 }

@@ -122,7 +122,7 @@ fn it_can_be_ended_and_what_is_put_behind_it_stays() {
     let gone = told[1] as usize;
     assert!(gone > 0 && gone < records.len());
     assert!(left.keys().eq(records.keys().skip(gone)));
-    // Somebody puts the first key again while the rest is removed.
+    // A thread puts the first key again while the rest is removed.
     let mut put = false;
     let options = RemoveOptions::new().progress(|_| {
         if !put {
@@ -261,7 +261,7 @@ fn ranges_that_cannot_be_are_refused_and_empty_ones_are_not() {
     assert!(matches!(gone, Error::NoSuchStructure { .. }), "{gone}");
 }
 
-/// Two keys far apart are put and go together, and nobody ever sees one of them alone; threads demote beside.
+/// Two keys far apart are put and go together, and no reader ever sees one of them alone; threads demote beside.
 #[test]
 fn nobody_sees_a_part_of_a_range_that_goes_at_once() {
     for (kind, tiers, _) in CUT.into_iter().filter(|of| of.2) {

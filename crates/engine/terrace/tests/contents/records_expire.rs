@@ -43,7 +43,7 @@ fn a_record_is_gone_from_the_instant_on() {
         hands.pass(1);
         assert_eq!(map.expires("b").unwrap(), None);
         assert_eq!(map.expires("c").unwrap(), Some(Expires::Never));
-        // Nobody can have one that is gone stay.
+        // No call can have one that is gone stay.
         assert!(!map.expire_in("a", None).unwrap());
         assert!(map.insert("a", "4").unwrap());
         assert_eq!(map.expires("a").unwrap(), Some(Expires::Never));
@@ -199,7 +199,7 @@ fn a_time_past_all_numbers_is_far_away() {
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), tiny(1).clock(hands.clone())).unwrap();
     let hash = db.hash_with("h", HashOptions::new().expiring()).unwrap();
-    // So many milliseconds are 384 more than a number has room for.
+    // This many seconds are in milliseconds 384 more than a number has room for.
     let far = UNIX_EPOCH + Duration::from_secs(18_446_744_073_709_552);
     hash.put_until("a", "1", far).unwrap();
     hash.put("b", "2").unwrap();

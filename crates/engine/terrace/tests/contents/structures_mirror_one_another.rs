@@ -118,7 +118,7 @@ fn compare(db: &Database, maps: &[Map], model: &Model, when: &str) {
 
 #[test]
 fn all_structures_answer_alike_after_every_opening() {
-    for seed in seeds(4) {
+    for seed in seeds(2) {
         let mut rng = Rng::new(seed);
         let mut model = Model::new();
         let mut disk = SimDisk::new(seed);

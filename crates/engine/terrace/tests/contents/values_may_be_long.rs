@@ -1,5 +1,5 @@
 //! Values far longer than the memory limit and the log's: they go in, come out and are there again after
-//! every opening. Longer ones than may be are refused before anybody copies them.
+//! every opening. Longer ones than may be are refused before they are copied.
 
 use crate::common::{SHAPES, create, named};
 use terrace::{Database, Durability, Error, Kind, MAX_VALUE_BYTES, MapOptions, Options};
@@ -56,7 +56,7 @@ fn a_value_of_64_mib_comes_out_and_survives_openings() {
 
 #[test]
 fn a_value_that_is_too_long_is_refused_by_every_way_in() {
-    // Pages that nobody touches take no memory.
+    // Pages that are not touched take no memory.
     let long = vec![0; MAX_VALUE_BYTES + 1];
     let disk = SimDisk::new(1);
     let db = Database::open_on(disk.shared(), options()).unwrap();

@@ -1,4 +1,4 @@
-//! A database that nobody closes: when the last of its handles is dropped, whatever that is a handle of, it
+//! A database that is not closed: when the last of its handles is dropped, whatever that is a handle of, it
 //! is closed; and if that fails, what was acknowledged is in the log.
 
 use crate::common::{SHAPES, create, named, tiny};
@@ -93,7 +93,7 @@ fn a_handle_of_a_structure_keeps_the_database_open() {
     }
 }
 
-/// Nobody hears of that checkpoint. The log has what was acknowledged, synced or not; a structure without
+/// No caller hears of that checkpoint. The log has what was acknowledged, synced or not; a structure without
 /// log stands where the last good one left it.
 #[test]
 fn a_checkpoint_that_fails_when_the_last_handle_is_dropped_costs_nothing_acknowledged() {

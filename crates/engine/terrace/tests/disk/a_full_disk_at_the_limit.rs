@@ -12,7 +12,7 @@ fn key(leaf: u32, record: u32) -> Vec<u8> {
     [leaf.to_be_bytes(), record.to_be_bytes()].concat()
 }
 
-/// With room in the log, and memory for so many KiB.
+/// With room in the log, and memory of `kib` KiB.
 fn options(kib: u64) -> Options {
     tiny(1)
         .memory(kib << 10)

@@ -49,7 +49,7 @@ fn fill_and_recover(options: &dyn Fn() -> Options, shape: Shape, value_bytes: us
     db.checkpoint().unwrap();
     // The way out: deletes and a checkpoint, which gives back the log and the pages.
     let keys: Vec<_> = model.keys().cloned().collect();
-    let mut deleted = 0;
+    let (mut deleted, mut told) = (0, None);
     for key in keys.iter().take(keys.len() / 2) {
         match tree.delete(key) {
             Ok(()) => {
@@ -57,11 +57,14 @@ fn fill_and_recover(options: &dyn Fn() -> Options, shape: Shape, value_bytes: us
                 deleted += 1;
             }
             // The reserve is not without end.
-            Err(e) if e.is_disk_full() => break,
+            Err(e) if e.is_disk_full() => {
+                told = Some(e);
+                break;
+            }
             Err(e) => panic!("{e}"),
         }
     }
-    assert!(deleted > 50, "only {deleted} deletes worked");
+    assert!(deleted > 50, "only {deleted} deletes worked: {told:?}");
     check(&tree, &model);
     if shape.0 != Kind::Tree {
         // Deletes in the order of keys have touched nearly every page of a hash table or a heap, and
@@ -91,7 +94,7 @@ fn fill_and_recover(options: &dyn Fn() -> Options, shape: Shape, value_bytes: us
     assert!(db.verify().unwrap().is_clean());
 }
 
-/// Those with so many tiers.
+/// Those with this number of tiers.
 fn shapes(tiers: Tiers) -> impl Iterator<Item = Shape> {
     SHAPES.into_iter().filter(move |shape| shape.1 == tiers)
 }

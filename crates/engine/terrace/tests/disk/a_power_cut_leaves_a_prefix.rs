@@ -4,7 +4,7 @@
 
 use crate::common::run::{Progress, run, run_watched, survive};
 use crate::common::script::{Step, script, short};
-use crate::common::{factor, seeds, tiny};
+use crate::common::{factor, seeds, stride, tiny};
 use terrace::paper::{BiLsmOptions, Rates};
 use terrace::{Database, Kind, Options, Tiers};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
@@ -61,7 +61,7 @@ fn cut_each_with(
 fn a_power_cut_at_any_call_leaves_a_prefix() {
     for seed in seeds(4) {
         // A different offset for each seed, so that a few seeds meet every phase of a checkpoint.
-        let stride = if factor() > 1 { 1 } else { 5 };
+        let stride = stride(13);
         let calls = cut_each(seed, &script(seed, 300), 1 + seed % stride, stride);
         assert!(calls > 200, "the script of seed {seed} makes {calls} calls");
     }
@@ -85,7 +85,7 @@ fn a_power_cut_with_the_papers_policy_leaves_a_prefix() {
                 *shape = (Kind::Lsm, Tiers::Two, false);
             }
         }
-        let stride = if factor() > 1 { 1 } else { 7 };
+        let stride = stride(17);
         let calls = cut_each_with(seed, &script, (1 + seed % stride, stride), papers);
         assert!(calls > 200, "the script of seed {seed} makes {calls} calls");
     }
@@ -94,7 +94,7 @@ fn a_power_cut_with_the_papers_policy_leaves_a_prefix() {
 #[test]
 fn a_power_cut_at_any_call_of_a_script_that_does_everything_leaves_a_prefix() {
     for seed in seeds(1) {
-        let calls = cut_each(seed, &short(seed), 1, 1);
+        let calls = cut_each(seed, &short(seed), 1, stride(3));
         assert!(calls > 200, "the script of seed {seed} makes {calls} calls");
     }
 }
@@ -149,7 +149,7 @@ fn a_power_cut_while_a_checkpoint_is_given_up_leaves_a_prefix() {
     );
 }
 
-/// Cuts the power at calls of a script from `first` on, each so many after the last, and then again at
+/// Cuts the power at calls of a script from `first` on, each `stride` after the last, and then again at
 /// calls of the opening: `next` says which follows which.
 fn cut_recovery(seed: u64, script: &[Step], first: u64, stride: u64, next: fn(u64) -> u64) -> u64 {
     let mut n = first;
@@ -187,18 +187,19 @@ fn a_power_cut_during_recovery_changes_nothing() {
 
 #[test]
 fn a_power_cut_at_any_call_of_the_recovery_changes_nothing() {
+    let next = |m| m + self::stride(4);
     let stride = 61 / factor().min(12);
-    assert!(cut_recovery(1, &short(1), 40, stride, |m| m + 1) > 100);
+    assert!(cut_recovery(1, &short(1), 40, stride, next) > 100);
 }
 
 #[test]
 fn a_crash_of_the_process_loses_nothing_acknowledged() {
     // Not during a sync: that a failed sync loses what was written is another matter.
     for (seed, op, stride) in [
-        (1, Op::Write, 7),
-        (2, Op::Write, 11),
-        (3, Op::Read, 17),
-        (4, Op::Allocate, 1),
+        (1, Op::Write, stride(23)),
+        (2, Op::Write, stride(37)),
+        (3, Op::Read, stride(53)),
+        (4, Op::Allocate, stride(3)),
     ] {
         let script = script(seed + 80, 400);
         let mut n = 2;

@@ -153,12 +153,12 @@ fn a_rotten_large_value_can_be_overwritten_and_deleted_and_does_not_stop_the_nex
         Some(&b"small"[..])
     );
     assert_eq!(tree.get("kept").unwrap(), Some(vec![b'k'; 100_000]));
-    // What could not be read is still there, and nobody's.
+    // What could not be read is still there, and nothing points to it.
     gets_lost_space_back(&db);
     assert_eq!(tree.get("kept").unwrap(), Some(vec![b'k'; 100_000]));
 }
 
-/// Some pages belong to nobody, which is no damage; afterwards they are free, also on disk.
+/// Nothing points to some pages, which is no damage; afterwards they are free, also on disk.
 fn gets_lost_space_back(db: &Database) {
     let report = db.verify().unwrap();
     let lost = report.lost_pages;

@@ -185,7 +185,7 @@ fn few_large_values_that_are_deleted_give_their_pages_back_and_those_of_before_a
     }
 }
 
-/// Nobody who looks for the first or the last record reads page after page of what is not there any more, from the
+/// No reader that looks for the first or the last record reads page after page of what is not there any more, from the
 /// moment on at which the last delete has returned, without any thread that does it.
 #[test]
 fn what_was_deleted_from_an_lsm_tree_is_not_walked_over() {

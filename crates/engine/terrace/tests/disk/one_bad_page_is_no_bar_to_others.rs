@@ -1,9 +1,10 @@
-//! A page that cannot be read fails those who need what is on it, and nobody else: not a batch that makes
+//! A page that cannot be read fails those who need what is on it, and no other call: not a batch that makes
 //! room in the hot tier, not a put of another structure, not a row that would find room there, not an
 //! opening.
 
 use std::collections::BTreeSet;
 
+use crate::common::saving::rotten_saved_page_is_made_anew;
 use crate::common::tiny;
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
 use terrace_sim::SimDisk;
@@ -61,6 +62,11 @@ fn damaged() -> (SimDisk, Database, Map) {
         map.put(key(i), b"new").unwrap();
     }
     (disk, db, map)
+}
+
+#[test]
+fn what_was_saved_of_a_hot_tier_is_made_anew() {
+    rotten_saved_page_is_made_anew();
 }
 
 /// Keys of the same structure that lie elsewhere.
@@ -126,7 +132,7 @@ fn row(i: u32) -> Vec<u8> {
     format!("{i:06} of the first load, {:060}", i).into_bytes()
 }
 
-/// A table that was closed with so many rows and few in the pages with [`LEFT`], in which pages rot then.
+/// A table that was closed with `rows` rows and few in the pages with [`LEFT`], in which pages rot then.
 fn damaged_table(
     tiers: Tiers,
     rows: u32,

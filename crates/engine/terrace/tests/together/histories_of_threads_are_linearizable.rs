@@ -182,7 +182,7 @@ fn histories_with_readers_that_lock_are_linearizable() {
     round_with(options(), 43, (Kind::Hash, Tiers::Two, false), false);
 }
 
-/// Steps of records that expire, many of them while somebody is at work on them.
+/// Steps of records that expire, many of them while another thread is at work on them.
 fn expiring_step(tree: &Map, hands: &Hands, rng: &mut Rng, recorder: &mut Recorder<'_>) {
     let key = key(rng.below(KEYS));
     let new = value(rng);
@@ -323,7 +323,7 @@ fn remove_range(map: &Map, rng: &mut Rng, recorder: &mut Recorder<'_>) {
     });
 }
 
-/// Ranges go while others are at work in them, and somebody keeps a copy by the changes: in the end it has the
+/// Ranges go while others are at work in them, and a thread keeps a copy by the changes: in the end it has the
 /// same records.
 fn round_of_ranges(seed: u64, shape: Shape) {
     let disk = SimDisk::new(seed);

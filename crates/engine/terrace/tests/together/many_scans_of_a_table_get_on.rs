@@ -56,7 +56,7 @@ fn scans_of_rows_in_random_order_end_however_many_there_are() {
             }
         });
         assert_eq!(seen.into_inner(), SCANS * WANTED);
-        // One for each row and a few for the index; ten times as many when nobody gives way.
+        // One for each row and a few for the index; ten times as many when no scan gives way.
         let reads = reads.load(Ordering::Relaxed) - before;
         assert!(reads < 4 * SCANS * WANTED, "{reads} pages were read");
     }

@@ -23,7 +23,7 @@ fn memory_is_divided_as_before_closing() {
         one.put(key(i), [1; 120]).unwrap();
     }
     let whole = db.stats().pages.hot_cap;
-    // A structure with one tier wants pages, and nobody wants hot records.
+    // A structure with one tier wants pages, and no structure wants hot records.
     let mut n = 0;
     while db.stats().pages.hot_cap > whole / 2 {
         assert!(n < 3_000_000, "hot records keep the memory, used or not");

@@ -1,6 +1,6 @@
-//! Nobody calls the disk while inside the gate: a cut waits for those inside, and everybody else for the
+//! No thread calls the disk while inside the gate: a cut waits for those inside, and all other threads for the
 //! cut. There are four exceptions, which are left out here. Batches bring in beforehand what they need, and
-//! read behind their door what has left memory again; a record that is longer than the log's buffer is
+//! read under their write guard what has left memory again; a record that is longer than the log's buffer is
 //! written while it is appended; a large value on its way down, which must not have two owners, waits
 //! for its hot page if that has left memory; and so does the smallest step of an LSM-tree for frames and pages
 //! of entries, where threads fight for a handful of frames.

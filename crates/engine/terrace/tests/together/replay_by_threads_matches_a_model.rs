@@ -57,7 +57,7 @@ fn apply(db: &Database, step: &Step) {
 
 #[test]
 fn replay_by_threads_matches_a_model() {
-    for seed in seeds(4) {
+    for seed in seeds(2) {
         let disk = SimDisk::new(seed);
         let db = Database::open_on(disk.shared(), options()).unwrap();
         let mut model = Model::default();

@@ -73,7 +73,7 @@ fn rows_are_found_by_every_index_whatever_writes_them() {
         assert!(back.next_back().is_none() && back.next().is_none());
         let all: Vec<_> = city.keys("".."M").unwrap().map(Result::unwrap).collect();
         assert_eq!(all[0], (b"Lima".to_vec(), b"2".to_vec()));
-        // Changes through every door: a plain handle of the same table, a batch, an update.
+        // Changes by every way in: a plain handle of the same table, a batch, an update.
         let map = db.map("people").unwrap();
         assert_eq!(map.kind(), Kind::Table);
         map.put("1", "Ada,Paris,ada@x").unwrap();

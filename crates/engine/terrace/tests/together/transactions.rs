@@ -1,11 +1,9 @@
 //! Transactions are serializable, in the order of the log; each anomaly by itself, and many at random.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::ThreadId;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::common::lists::{Anomaly, Bed, Op, Transaction as Listed, anomaly};
 use crate::common::{anomalies, tiny, transactions as histories};
@@ -25,7 +23,7 @@ fn no_anomaly_happens() {
 
 #[test]
 fn histories_of_threads_are_those_of_the_log_order() {
-    for seed in 0..4 * crate::common::factor() {
+    for seed in 0..2 * crate::common::factor() {
         histories::check(seed, 120).unwrap();
     }
 }
@@ -49,7 +47,7 @@ const SHORT_HISTORIES: u64 = 100;
 fn histories_of_lists_have_no_cycles() {
     for seed in 0..2 {
         let bed = Bed::new(seed);
-        for history in 0..60 * crate::common::factor() {
+        for history in 0..25 * crate::common::factor() {
             bed.check(history, 6).unwrap();
         }
     }
@@ -109,10 +107,10 @@ fn the_search_for_cycles_finds_each_anomaly() {
     ];
     assert_eq!(anomaly(&split, &one), Some(Anomaly::OfMissed));
     assert_eq!(anomaly(&split[..3], &one), None);
-    // Somebody who began later has not seen it.
+    // A transaction that began later has not seen it.
     let late = [when(0, 1, &[Append(0, 1)]), when(2, 3, &[Read(0, vec![])])];
     assert_eq!(anomaly(&late, &last(&[(0, &[1])])), Some(Anomaly::OfTime));
-    // G1a and G1b: nobody's element, one of the middle of a transaction, and one that is gone.
+    // G1a and G1b: an element of no transaction, one of the middle of a transaction, and one that is gone.
     let nobodys = [done(&[Append(0, 1)]), done(&[Read(0, vec![1, 7])])];
     assert_eq!(
         anomaly(&nobodys, &last(&[(0, &[1])])),
@@ -279,7 +277,7 @@ fn merges_are_worked_out_in_order_or_not_at_all() {
 }
 
 /// While others change its keys all the time, a batch of more merges than could ever be read and locked between
-/// two of their changes goes through, and none of anybody's is lost.
+/// two of their changes goes through, and no other change is lost.
 #[test]
 fn a_batch_of_very_many_merges_goes_through_among_writers() {
     const KEYS: u32 = 1000;
@@ -357,7 +355,7 @@ fn a_power_cut_leaves_whole_transactions() {
     }
 }
 
-/// Cuts the power at each `step`th call from `first` on of a script of so many transactions.
+/// Cuts the power at each `step`th call from `first` on of a script of `transactions` transactions.
 fn every_cut(seed: u64, transactions: i64, first: u64, step: u64) {
     let mut n = first;
     loop {
@@ -463,22 +461,14 @@ fn very_many_reads_are_watched_together() {
     }
 }
 
-/// The first thread that reads a page waits for another one to do so, too: were pages read one after the other,
-/// nobody would come. (The bound is only there for a failure to end.)
 #[test]
 fn many_cold_records_are_read_together() {
     for tiers in [Tiers::One, Tiers::Two] {
-        let readers: Arc<(Mutex<HashSet<ThreadId>>, Condvar)> = Arc::default();
-        let watched = Arc::new(AtomicBool::new(false));
-        let (seen, on) = (readers.clone(), watched.clone());
+        let most = Arc::new(AtomicUsize::new(0));
+        let seen = most.clone();
         let disk = HookedDisk::new(SimDisk::new(1).shared(), move |call| {
-            if call == Call::Read("data") && on.load(Ordering::SeqCst) {
-                let (readers, came) = &*seen;
-                let mut readers = readers.lock().unwrap();
-                readers.insert(std::thread::current().id());
-                came.notify_all();
-                let alone = |readers: &mut HashSet<_>| readers.len() < 2;
-                drop(came.wait_timeout_while(readers, Duration::from_secs(20), alone));
+            if let Call::ReadTogether("data", reads) = call {
+                seen.fetch_max(reads, Ordering::SeqCst);
             }
         });
         let db = Database::open_on(Arc::new(disk), tiny(1)).unwrap();
@@ -493,10 +483,9 @@ fn many_cold_records_are_read_together() {
         let keys: Vec<[u8; 4]> = (0..200u32)
             .map(|i| (i % 150 * 7919 % 21_000).to_be_bytes())
             .collect();
-        watched.store(true, Ordering::SeqCst);
+        most.store(0, Ordering::SeqCst);
         let values = tree.get_many(&keys).unwrap();
-        watched.store(false, Ordering::SeqCst);
-        assert!(readers.0.lock().unwrap().len() >= 2, "{tiers:?}");
+        assert!(most.load(Ordering::SeqCst) >= 8, "{tiers:?}");
         for (key, value) in keys.iter().zip(values) {
             assert_eq!(value, tree.get(key).unwrap());
         }

@@ -251,7 +251,7 @@ fn a_full_disk_at_the_commit_changes_nothing() {
     assert!(tree.contains_key("after").unwrap());
 }
 
-/// A closure waits for a thread that waits for what it has read: that thread gets on after a while, and nobody waits
+/// A closure waits for a thread that waits for what it has read: that thread gets on after a while, and no thread waits
 /// for ever. What a transaction writes itself, past itself, never waits.
 #[test]
 fn a_turn_that_waits_for_who_it_holds_up_comes_to_an_end() {

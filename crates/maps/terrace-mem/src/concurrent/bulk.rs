@@ -1,70 +1,15 @@
-//! All entries at once: the map emptied in one step, and sorted entries that go straight into
-//! segments.
+//! Sorted entries that come into an empty map, straight into segments.
 
+use super::ConcurrentHybridMap;
 use super::merge::PART_BYTES;
 use super::part::{Directory, Part};
-use super::shared::Shared;
-use super::{ConcurrentHybridMap, cell};
 use crate::dynamic::Any;
 use crate::family::Family;
-use crate::faults::{Fault, planted};
 use crate::key::IndexKey;
 use crate::map::{check, stored};
 use crate::stage::KeyRun;
 use crate::two_stage::StaticStage;
-use crossbeam_epoch as epoch;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-
-impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
-    /// Replaces all entries by those of a directory, `n` of them, at one moment. O(parts).
-    pub fn replace(&self, new: Directory<F, V>, n: usize) {
-        let (guard, mut new) = (epoch::pin(), Some(new));
-        while new.is_some() {
-            self.replace_in(self.directory.load(&guard), &mut new, n, &guard);
-        }
-        // Values of users: freed where nothing is held.
-        guard.flush();
-        drop(guard);
-        cell::free();
-    }
-
-    /// [`Shared::replace`] of a directory; leaves the new one where it is out of date.
-    fn replace_in(
-        &self,
-        old: &Directory<F, V>,
-        new: &mut Option<Directory<F, V>>,
-        n: usize,
-        guard: &epoch::Guard,
-    ) {
-        // Merges end first, so that none has to give up what it made, and then no change comes
-        // between. Both locks of all parts in the order of the keys, as always.
-        let merging = old.parts.iter().map(|part| &part.merging);
-        let merging: Vec<_> = merging
-            .map(|one| one.lock().unwrap_or_else(PoisonError::into_inner))
-            .collect();
-        let mut latches = Vec::with_capacity(merging.len());
-        for part in &old.parts {
-            let dynamic = part.write();
-            if dynamic.retired {
-                return;
-            }
-            latches.push(dynamic);
-        }
-        // Where no part is retired the directory is that of this moment, and stays it.
-        let _turn = self.turn();
-        let gone = latches.iter().map(|dynamic| dynamic.live).sum();
-        self.len.fetch_add(n, Ordering::Relaxed);
-        self.len.fetch_sub(gone, Ordering::Relaxed);
-        if let Some(new) = new.take() {
-            self.place.cleared(guard);
-            self.directory.store(new, guard);
-        }
-        for dynamic in &mut latches {
-            dynamic.retired = !planted(Fault::UnmarkedClear);
-        }
-    }
-}
+use std::sync::Arc;
 
 /// Entries in order on their way into an empty map. Where it is dropped, also by a panic of who
 /// gives the entries or by a key that is too long, all of them are in the map.
@@ -153,7 +98,7 @@ pub fn extend<K: IndexKey, V: Clone + Send + Sync + 'static>(
 ) {
     // Who has none left is not asked again.
     let mut rest = entries.into_iter().fuse();
-    // Nobody else can change the map meanwhile.
+    // No other thread can change the map meanwhile.
     if map.is_empty() {
         let mut load = Load::new(map);
         let mut stray = None;

@@ -47,7 +47,8 @@ struct Chunk<F: Family, V> {
 /// whole part for them would cost twenty times as much.
 const FEW: usize = 64;
 
-/// A chunk has so many times as many entries as the one before, at most: the part as a whole soon.
+/// A chunk has this many times as many entries as the one before, at most: the part as a whole
+/// soon.
 const GROWTH: usize = 4;
 
 impl<F: Family, V> Chunk<F, V> {

@@ -2,14 +2,15 @@
 
 use super::cell;
 use super::part::{Directory, Fixed, Part, Slot};
-use super::shared::{Due, Shared};
+use super::shared::{MergeNeed, Shared};
 use super::signal::Signal;
 use crate::dynamic::Any;
 use crate::family::Family;
 use crate::faults::{Fault, planted};
 use crate::pair::Pair;
+use crate::plan::Stage;
 use crate::slots::{Slots, Vals};
-use crate::stage::{KeyRun, Stage};
+use crate::stage::KeyRun;
 use crate::two_stage::{
     Bounds, DynamicCursor, DynamicStage, StaticStage, build, low_between, merge,
 };
@@ -78,7 +79,7 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
                 return true;
             }
             // While this merge waited for its turn another one may have done its work.
-            let idle = only_due && self.due(part, dynamic.weight(), &guard) == Due::Not;
+            let idle = only_due && self.due(part, dynamic.weight(), &guard) == MergeNeed::Not;
             if idle || dynamic.tree.len() == 0 {
                 return false;
             }
@@ -208,11 +209,14 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         guard: &Guard,
     ) {
         let old = part.segment.load(guard);
-        let mut lows = vec![part.low.clone()];
+        let mut fences = vec![part.low.clone()];
         let between = |two: &[(F::Stage, Vec<V>)]| low_between::<F>(&two[0].0, &two[1].0);
-        lows.extend(pieces.windows(2).map(between));
+        fences.extend(pieces.windows(2).map(between));
         let fix = |(keys, vals)| self.place.fix(Some(keys), vals, Some(old));
-        let fixed: Vec<_> = lows.into_iter().zip(pieces.into_iter().map(fix)).collect();
+        let fixed: Vec<_> = fences
+            .into_iter()
+            .zip(pieces.into_iter().map(fix))
+            .collect();
         // From here on no writer gets in until the new directory is published.
         let mut dynamic = part.write();
         let late = what_is_late(&dynamic.tree, &fixed, seen, self.options.pair);

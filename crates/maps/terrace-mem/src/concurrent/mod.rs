@@ -20,15 +20,21 @@
 
 mod batch;
 mod bulk;
-pub(crate) mod cell;
+mod cell;
+mod change;
 mod ends;
 mod iter;
 mod merge;
-pub(crate) mod part;
-pub(crate) mod shared;
+mod part;
+#[cfg(feature = "place")]
+mod placed;
+mod replace;
+mod shared;
 mod signal;
 mod start;
 mod traits;
+#[cfg(not(feature = "place"))]
+mod unplaced;
 mod walk;
 
 pub use iter::ConcurrentIter;
@@ -38,15 +44,20 @@ use crate::family::Family;
 use crate::key::{IndexKey, Probe};
 use crate::map::{check, stored};
 use crate::options::Options;
-use crate::stage::Stage;
+use crate::plan::Stage;
 use crate::sync::Arc;
+use change::Then;
 use part::Directory;
-use shared::{Shared, Then};
+#[cfg(feature = "place")]
+use placed::{Placing, Seat};
+use shared::Shared;
 use start::Worker;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Mutex as PlainMutex;
 use std::sync::atomic::Ordering;
+#[cfg(not(feature = "place"))]
+use unplaced::{Placing, Seat};
 
 /// An ordered map in two stages for many threads: all methods take `&self`.
 ///
@@ -65,7 +76,7 @@ use std::sync::atomic::Ordering;
 ///   is shown. What `clone`, `==` and `{:?}` see is what an iterator shows.
 /// - [`get_batch`](Self::get_batch), [`retain`](Self::retain) and `extend` are one operation on a
 ///   key after the other.
-/// - [`len`](Self::len) is exact while nobody else changes the map.
+/// - [`len`](Self::len) is exact while no other thread changes the map.
 ///
 /// # What users' code may do
 /// If `V::clone` panics, the operation has not happened, or a merge is given up; the map stays
@@ -207,7 +218,7 @@ impl<K: IndexKey, V: Clone + Send + Sync + 'static> ConcurrentHybridMap<K, V> {
     /// [`MAX_KEY_LEN`](crate::MAX_KEY_LEN).
     pub fn get_or_insert_with<Q: Probe<K> + ?Sized>(&self, key: &Q, make: impl FnOnce() -> V) -> V {
         key.probe(|key| {
-            // Where it is there nobody has to wait.
+            // Where it is there, no thread has to wait.
             if let Some(val) = self.shared.look(key, |val| val.cloned()) {
                 return val;
             }

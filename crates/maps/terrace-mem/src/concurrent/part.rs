@@ -1,12 +1,12 @@
 //! A part of the key space: its dynamic stage under a latch, its segment, and the directory.
 
+use super::Seat;
 use super::cell::EpochCell;
 use crate::dynamic::Any;
 use crate::family::Family;
-use crate::family::Lows;
+use crate::family::Fences;
 use crate::home::Block;
 use crate::pair::Pair;
-use crate::place::Seat;
 use crate::sync::RwLock;
 use crate::two_stage::{DynamicCursor, DynamicStage, StaticStage};
 use std::sync::atomic::AtomicBool;
@@ -215,7 +215,7 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
         self.dynamic.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The dynamic stage, if nobody changes it just now.
+    /// The dynamic stage, if no writer changes it just now.
     #[cfg(feature = "place")]
     pub fn try_read(&self) -> Option<Latch<'_, Dynamic<F, V>>> {
         self.dynamic.try_read().ok()
@@ -228,7 +228,7 @@ impl<F: Family, V: Send + Sync + 'static> Part<F, V> {
 
 /// All parts in order; replaced as a whole when one is split or leaves.
 pub struct Directory<F: Family, V> {
-    lows: F::Lows,
+    fences: F::Fences,
     pub parts: Vec<Arc<Part<F, V>>>,
 }
 
@@ -249,32 +249,32 @@ impl<F: Family, V: Send + Sync + 'static> Directory<F, V> {
             parts.is_sorted_by(|a, b| F::cmp(F::load(&a.low), F::load(&b.low)).is_lt()),
             "the bounds of the parts are out of order"
         );
-        let mut lows = F::Lows::default();
+        let mut fences = F::Fences::default();
         let least = F::Buf::default();
         for (i, part) in parts.iter().enumerate() {
-            lows.insert(i, F::load(if i == 0 { &least } else { &part.low }));
+            fences.insert(i, F::load(if i == 0 { &least } else { &part.low }));
         }
-        Directory { lows, parts }
+        Directory { fences, parts }
     }
 
     #[inline]
     pub fn find(&self, key: F::Ref<'_>) -> &Arc<Part<F, V>> {
-        &self.parts[self.lows.find(key)]
+        &self.parts[self.fences.find(key)]
     }
 
     /// The place of the part that `key` is in.
     pub fn index(&self, key: F::Ref<'_>) -> usize {
-        self.lows.find(key)
+        self.fences.find(key)
     }
 
     /// The place of the part that the last keys before `key` are in.
     pub fn index_before(&self, key: F::Ref<'_>) -> usize {
-        let i = self.lows.find(key);
+        let i = self.fences.find(key);
         let begins = F::cmp(F::load(&self.parts[i].low), key).is_ge();
         i - usize::from(i > 0 && begins)
     }
 
     pub fn bytes(&self) -> usize {
-        self.lows.heap() + self.parts.capacity() * size_of::<Arc<Part<F, V>>>()
+        self.fences.heap() + self.parts.capacity() * size_of::<Arc<Part<F, V>>>()
     }
 }

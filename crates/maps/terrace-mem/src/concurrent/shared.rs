@@ -1,18 +1,18 @@
-//! The map on encoded keys: lookups and changes of one key, and when a part is due.
+//! The map on encoded keys, which its handles share: lookups of one key, and when a part is due.
 
+use super::Placing;
 use super::cell::EpochCell;
 use super::part::{Directory, Part, Weight};
 use super::signal::Signal;
 use crate::error::OptionsError;
 use crate::family::Family;
-use crate::options::{Merging, Options};
-use crate::place::Placing;
-use crate::stage::Plan;
+use crate::options::Options;
+use crate::plan::Plan;
 use crate::sync::Mutex;
 use crate::two_stage::{DynamicStage, is_due};
 use crossbeam_epoch as epoch;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 /// The map without its background thread.
 pub struct Shared<F: Family, V> {
@@ -25,16 +25,6 @@ pub struct Shared<F: Family, V> {
     pub place: Placing<F, V>,
     /// Held while the directory is replaced.
     turn: Mutex<()>,
-}
-
-/// What becomes of an entry.
-pub enum Then<V> {
-    /// It stays as it is, there or not.
-    Keep,
-    /// It has this value.
-    Set(V),
-    /// It is not there.
-    Remove,
 }
 
 impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
@@ -76,97 +66,29 @@ impl<F: Family, V: Clone + Send + Sync + 'static> Shared<F, V> {
         }
     }
 
-    /// Does with the entry of `key` the first of what `change` returns; returns the second.
-    pub fn change<R>(&self, key: F::Ref<'_>, change: impl FnOnce(Option<&V>) -> (Then<V>, R)) -> R {
-        let guard = epoch::pin();
-        loop {
-            let part = self.directory.load(&guard).find(key);
-            let mut dynamic = part.write();
-            if dynamic.retired {
-                continue;
-            }
-            let (before, then, result) = {
-                let old = match dynamic.tree.get(key, false) {
-                    Some(slot) => slot.val.as_ref(),
-                    None => {
-                        let fixed = part.segment.load(&guard);
-                        self.place.touched(fixed);
-                        fixed.get(key)
-                    }
-                };
-                let (then, result) = change(old);
-                (old.is_some(), then, result)
-            };
-            let new = match then {
-                Then::Keep => return result,
-                Then::Remove if !before => return result,
-                Then::Remove => None,
-                Then::Set(val) => Some(val),
-            };
-            let after = new.is_some();
-            let replaced = dynamic.put(key, new);
-            match (before, after) {
-                (false, true) => {
-                    dynamic.live += 1;
-                    self.len.fetch_add(1, Ordering::Relaxed);
-                }
-                (true, false) => {
-                    dynamic.live -= 1;
-                    self.len.fetch_sub(1, Ordering::Relaxed);
-                }
-                _ => {}
-            }
-            let weight = dynamic.weight();
-            self.place.wrote(part.segment.load(&guard), &dynamic);
-            drop(dynamic);
-            // The drop of a user's value runs without the latch.
-            drop(replaced);
-            self.weigh(part, weight, &guard);
-            return result;
-        }
-    }
-
-    /// Has a part merged that is due.
-    pub fn weigh(&self, part: &std::sync::Arc<Part<F, V>>, weight: Weight, guard: &epoch::Guard) {
-        let due = self.due(part, weight, guard);
-        match self.options.merging {
-            _ if due == Due::Not => {}
-            Merging::Manual => {}
-            Merging::Incremental if due != Due::Long => {
-                // A part without entries may see no other change that tells of it again.
-                if !self.signal.send(part) && due == Due::Drained {
-                    self.merge_part(part, true);
-                }
-            }
-            _ => {
-                self.merge_part(part, true);
-            }
-        }
-    }
-
     /// Whether a part is to be merged.
-    pub fn due(&self, part: &Part<F, V>, weight: Weight, guard: &epoch::Guard) -> Due {
+    pub fn due(&self, part: &Part<F, V>, weight: Weight, guard: &epoch::Guard) -> MergeNeed {
         let Weight { len, gone, live } = weight;
         let fixed = part.segment.load(guard).len();
         let (trigger, least) = (self.options.trigger, self.options.segment_len / 8);
         if is_due(trigger, len, fixed, least) {
             return match is_due(trigger, len / 4, fixed, least) {
-                true => Due::Long,
-                false => Due::Now,
+                true => MergeNeed::Long,
+                false => MergeNeed::Now,
             };
         }
         // What is always fast takes no more than its part of the fast bytes.
         if len >= self.place.most() {
-            return Due::Now;
+            return MergeNeed::Now;
         }
         // A merge copies what is not deleted: four entries or fewer for each tombstone.
         if gone >= FEW && gone * 4 > fixed + len - gone {
-            return Due::Now;
+            return MergeNeed::Now;
         }
         // The last part stays. Without entries it would be due at each delete.
         match live == 0 && len > 0 && self.directory.load(guard).parts.len() > 1 {
-            true => Due::Drained,
-            false => Due::Not,
+            true => MergeNeed::Drained,
+            false => MergeNeed::Not,
         }
     }
 }
@@ -177,7 +99,7 @@ const FEW: usize = 16;
 
 /// Whether a part is to be merged.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Due {
+pub enum MergeNeed {
     Not,
     Now,
     /// It has no entries and is to leave.

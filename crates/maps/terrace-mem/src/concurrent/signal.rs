@@ -68,7 +68,8 @@ impl<F: Family, V> Signal<F, V> {
         self.wake.notify_one();
     }
 
-    /// Takes the mark of a waiting part away, before anybody looks at the part; none where it is no more.
+    /// Takes the mark of a waiting part away, before a thread looks at the part; none where it is no
+    /// more.
     pub fn begin(part: &Weak<Part<F, V>>) -> Option<Arc<Part<F, V>>> {
         let part = part.upgrade()?;
         part.waits.swap(false, Ordering::AcqRel);

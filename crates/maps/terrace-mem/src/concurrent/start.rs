@@ -1,12 +1,12 @@
 //! What runs beside a map: the thread that merges, and the one that moves segments.
 
+#[cfg(feature = "place")]
+use super::Placing;
 use super::merge;
 use super::shared::Shared;
 use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Merging, Options};
-#[cfg(feature = "place")]
-use crate::place::Placing;
 use crate::sync::{Arc, thread};
 
 /// The background thread of a map.

@@ -1,122 +1,113 @@
 //! One of the dynamic structures. The branch on which it is comes once for each operation.
 
-#[cfg(feature = "pairs")]
-use super::art::{Art, ArtPos};
 use super::few::{Few, FewPos};
 #[cfg(feature = "pairs")]
-use super::masstree::{MassPos, Masstree};
+use super::pairs::{Art, ArtPos, MassPos, Masstree, SkipList, SkipPos, is_word};
 use super::pos::Pos;
-#[cfg(feature = "pairs")]
-use super::skip_list::{SkipList, SkipPos};
 use super::tree::Tree;
 use crate::family::Family;
-#[cfg(feature = "pairs")]
-use crate::family::IntFamily;
 use crate::pair::Pair;
 use crate::two_stage::{DynamicCursor, DynamicStage, Near, Span};
-#[cfg(feature = "pairs")]
-use alloc::boxed::Box;
 use alloc::vec::Vec;
-#[cfg(feature = "pairs")]
-use core::any::TypeId;
 
-/// The dynamic stage of a map: what its [`Pair`] says, or what any is while it is small.
-pub enum Any<F: Family, V> {
-    Few(Few<F, V>),
-    Tree(Tree<F, V>),
-    #[cfg(feature = "pairs")]
-    Skip(Box<SkipList<F, V>>),
-    #[cfg(feature = "pairs")]
-    Mass(Box<Masstree<F, V>>),
-    #[cfg(feature = "pairs")]
-    Art(Box<Art<F, V>>),
-}
+/// Makes the type of all dynamic structures and that of the places in them: of two arrays, of the B+tree, and of
+/// what the pairs of these names have beside. Makes `each` and `place`, too, for which the dollar sign is given.
+macro_rules! any {
+    ($d:tt $($(#[$on:meta])* $Kind:ident at $Pos:ident,)*) => {
+        /// The dynamic stage of a map: what its [`Pair`] says, or what any is while it is small.
+        pub enum Any<F: Family, V> {
+            Few(Few<F, V>),
+            Tree(Tree<F, V>),
+            $($(#[$on])* $Kind(alloc::boxed::Box<$Kind<F, V>>),)*
+        }
 
-/// A place in it.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "an allocation for each range would cost more than the room on the stack"
-)]
-pub enum AnyPos<'a, F: Family, V> {
-    Few(FewPos<'a, F, V>),
-    Tree(Pos<'a, F, V>),
-    #[cfg(feature = "pairs")]
-    Skip(SkipPos<'a, F, V>),
-    #[cfg(feature = "pairs")]
-    Mass(MassPos<'a, F, V>),
-    #[cfg(feature = "pairs")]
-    Art(ArtPos<'a, F, V>),
-}
+        /// A place in it.
+        #[allow(
+            clippy::large_enum_variant,
+            reason = "an allocation for each range would cost more than the room on the stack"
+        )]
+        pub enum AnyPos<'a, F: Family, V> {
+            Few(FewPos<'a, F, V>),
+            Tree(Pos<'a, F, V>),
+            $($(#[$on])* $Kind($Pos<'a, F, V>),)*
+        }
 
-/// Does the same with whichever it is.
-macro_rules! each {
-    ($of:ident, $any:expr, $it:ident => $do:expr) => {
-        match $any {
-            $of::Tree($it) => $do,
-            $of::Few($it) => $do,
-            #[cfg(feature = "pairs")]
-            $of::Skip($it) => $do,
-            #[cfg(feature = "pairs")]
-            $of::Mass($it) => $do,
-            #[cfg(feature = "pairs")]
-            $of::Art($it) => $do,
+        /// Does the same with whichever it is.
+        macro_rules! each {
+            ($d of:ident, $d any:expr, $d it:ident => $d do:expr) => {
+                match $d any {
+                    $d of::Tree($d it) => $d do,
+                    $d of::Few($d it) => $d do,
+                    $($(#[$on])* $d of::$Kind($d it) => $d do,)*
+                }
+            };
+        }
+
+        /// Does the same with whichever it is, and makes a place of what comes.
+        macro_rules! place {
+            ($d any:expr, $d it:ident => $d do:expr) => {
+                match $d any {
+                    Any::Tree($d it) => $d do.map(AnyPos::Tree),
+                    Any::Few($d it) => $d do.map(AnyPos::Few),
+                    $($(#[$on])* Any::$Kind($d it) => $d do.map(AnyPos::$Kind),)*
+                }
+            };
+        }
+
+        impl<F: Family, V> Any<F, V> {
+            /// An empty one that is the structure of a pair from the beginning.
+            pub fn new(pair: Pair) -> Self {
+                match Self::own(pair) {
+                    Pair::Auto | Pair::BTree => Any::Tree(Tree::default()),
+                    $($(#[$on])* Pair::$Kind => Any::$Kind(alloc::boxed::Box::default()),)*
+                }
+            }
+        }
+
+        impl<F: Family, V> AnyPos<'_, F, V> {
+            #[inline]
+            fn is_at(&self, other: &Self) -> bool {
+                match (self, other) {
+                    (AnyPos::Tree(a), AnyPos::Tree(b)) => a.same(b),
+                    (AnyPos::Few(a), AnyPos::Few(b)) => a.same(b),
+                    $($(#[$on])* (AnyPos::$Kind(a), AnyPos::$Kind(b)) => a.same(b),)*
+                    _ => false,
+                }
+            }
         }
     };
 }
 
-/// Does the same with whichever it is, and makes a place of what comes.
-macro_rules! place {
-    ($any:expr, $it:ident => $do:expr) => {
-        match $any {
-            Any::Tree($it) => $do.map(AnyPos::Tree),
-            Any::Few($it) => $do.map(AnyPos::Few),
-            #[cfg(feature = "pairs")]
-            Any::Skip($it) => $do.map(AnyPos::Skip),
-            #[cfg(feature = "pairs")]
-            Any::Mass($it) => $do.map(AnyPos::Mass),
-            #[cfg(feature = "pairs")]
-            Any::Art($it) => $do.map(AnyPos::Art),
-        }
-    };
+any! {
+    $
+    #[cfg(feature = "pairs")]
+    SkipList at SkipPos,
+    #[cfg(feature = "pairs")]
+    Masstree at MassPos,
+    #[cfg(feature = "pairs")]
+    Art at ArtPos,
 }
 
 impl<F: Family, V> Any<F, V> {
-    /// An empty one that is the structure of a pair from the beginning.
-    pub fn new(pair: Pair) -> Self {
+    /// The pair whose dynamic structure keys of this form get.
+    #[inline]
+    fn own(pair: Pair) -> Pair {
         match pair {
-            Pair::Auto | Pair::BTree => Any::Tree(Tree::default()),
-            #[cfg(feature = "pairs")]
-            Pair::Art => Any::Art(Box::default()),
-            #[cfg(feature = "pairs")]
-            Pair::SkipList => Any::Skip(Box::default()),
             // An integer is one word: there is one layer, which is a B+tree.
             #[cfg(feature = "pairs")]
-            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => {
-                Any::Tree(Tree::default())
-            }
-            #[cfg(feature = "pairs")]
-            Pair::Masstree => Any::Mass(Box::default()),
+            Pair::Masstree if is_word::<F>() => Pair::BTree,
+            pair => pair,
         }
     }
-}
 
-impl<F: Family, V> Any<F, V> {
     /// Whether it is what any is while it is small, and the pair has another structure.
     #[inline]
-    #[cfg_attr(
-        not(feature = "pairs"),
-        allow(unused_variables, reason = "all are trees")
-    )]
     pub fn is_small(&self, pair: Pair) -> bool {
-        match pair {
+        match Self::own(pair) {
             // One becomes a tree on its own.
             Pair::Auto | Pair::BTree => false,
             #[cfg(feature = "pairs")]
-            Pair::Masstree if TypeId::of::<F>() == TypeId::of::<IntFamily>() => false,
-            #[cfg(feature = "pairs")]
-            Pair::SkipList | Pair::Masstree | Pair::Art => {
-                matches!(self, Any::Few(_) | Any::Tree(_))
-            }
+            _ => matches!(self, Any::Few(_) | Any::Tree(_)),
         }
     }
 
@@ -256,17 +247,7 @@ impl<'a, F: Family, V> DynamicCursor<'a, F, V> for AnyPos<'a, F, V> {
     }
     #[inline]
     fn same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (AnyPos::Tree(a), AnyPos::Tree(b)) => a.same(b),
-            (AnyPos::Few(a), AnyPos::Few(b)) => a.same(b),
-            #[cfg(feature = "pairs")]
-            (AnyPos::Skip(a), AnyPos::Skip(b)) => a.same(b),
-            #[cfg(feature = "pairs")]
-            (AnyPos::Mass(a), AnyPos::Mass(b)) => a.same(b),
-            #[cfg(feature = "pairs")]
-            (AnyPos::Art(a), AnyPos::Art(b)) => a.same(b),
-            _ => false,
-        }
+        self.is_at(other)
     }
     fn cool(&self) -> bool {
         each!(AnyPos, self, it => it.cool())

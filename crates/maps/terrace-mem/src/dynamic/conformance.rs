@@ -333,7 +333,7 @@ fn longest<S: DynamicStage<ByteFamily, u32>>() {
 pub fn refilled<S: DynamicStage<IntFamily, u64>>(check: Checked<S>) {
     let (keys, longest, rounds) = match cfg!(miri) {
         true => (300, 50, 3),
-        false => (40_000, 4_000, 200),
+        false => (12_000, 1_500, 100),
     };
     let mut stage = S::default();
     for key in 0..keys {
@@ -405,12 +405,4 @@ fn b_trees() {
     ints::<super::tree::Tree<_, _>>(|_| {});
     bytes::<super::tree::Tree<_, _>>(|_| {});
     refilled::<super::tree::Tree<_, _>>(|_| {});
-}
-
-#[cfg(feature = "pairs")]
-#[test]
-fn radix_trees() {
-    ints::<super::art::Art<_, _>>(|_| {});
-    bytes::<super::art::Art<_, _>>(|_| {});
-    refilled::<super::art::Art<_, _>>(|_| {});
 }

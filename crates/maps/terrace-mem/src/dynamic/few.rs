@@ -11,10 +11,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The most entries, one for each reference bit: with more of them a tree takes few bytes as well.
 pub const MOST: usize = 96;
 
-/// Room for so many entries is made at once.
+/// Room for this many entries is made at once.
 const GRAIN: usize = 4;
 
-/// Room for so many bytes of keys is made at once.
+/// Room for this many bytes of keys is made at once.
 const BYTES: usize = 32;
 
 /// Sorted entries. Every operation is O([`MOST`]).

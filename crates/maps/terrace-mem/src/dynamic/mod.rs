@@ -8,30 +8,20 @@
 //! the merge empties whole ranges soon.
 
 mod any;
-#[cfg(feature = "pairs")]
-mod art;
 mod byte_keys;
 #[cfg(test)]
 mod conformance;
 mod few;
 mod int_keys;
-#[cfg(feature = "pairs")]
-mod masstree;
 mod node;
 mod numbers;
+#[cfg(feature = "pairs")]
+pub mod pairs;
 mod pos;
-#[cfg(feature = "pairs")]
-mod skip_list;
-#[cfg(feature = "pairs")]
-mod slab;
 mod tree;
-#[cfg(feature = "pairs")]
-mod whole;
 
 pub use crate::family::NodeKeys;
 pub use any::{Any, AnyPos};
 pub use byte_keys::ByteKeys;
 pub use int_keys::IntKeys;
 pub use node::{CAP, FANOUT};
-#[cfg(feature = "pairs")]
-pub use whole::{Classes, Inline};

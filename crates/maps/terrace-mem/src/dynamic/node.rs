@@ -43,11 +43,11 @@ pub struct Leaf<F: Family, V> {
 /// Separators and children.
 pub struct Inner<F: Family, V> {
     pub keys: F::InnerKeys,
-    pub kids: Kids<F, V>,
+    pub kids: Children<F, V>,
 }
 
 /// The children of an inner node, all of one kind.
-pub enum Kids<F: Family, V> {
+pub enum Children<F: Family, V> {
     Leaves(ArrayVec<Box<Leaf<F, V>>, { FANOUT + 1 }>),
     Inners(ArrayVec<Box<Inner<F, V>>, { FANOUT + 1 }>),
 }
@@ -56,18 +56,18 @@ pub enum Kids<F: Family, V> {
 macro_rules! each {
     ($kids:expr, $list:ident => $do:expr) => {
         match $kids {
-            Kids::Leaves($list) => $do,
-            Kids::Inners($list) => $do,
+            Children::Leaves($list) => $do,
+            Children::Inners($list) => $do,
         }
     };
 }
 
-impl<F: Family, V> Kids<F, V> {
+impl<F: Family, V> Children<F, V> {
     /// Two children, which are of one kind.
     pub fn pair(left: Node<F, V>, right: Node<F, V>) -> Self {
         let mut kids = match &left {
-            Node::Leaf(_) => Kids::Leaves(ArrayVec::new()),
-            Node::Inner(_) => Kids::Inners(ArrayVec::new()),
+            Node::Leaf(_) => Children::Leaves(ArrayVec::new()),
+            Node::Inner(_) => Children::Inners(ArrayVec::new()),
         };
         kids.insert(0, left);
         kids.insert(1, right);
@@ -86,24 +86,24 @@ impl<F: Family, V> Kids<F, V> {
     #[inline]
     pub fn get(&self, i: usize) -> NodeRef<'_, F, V> {
         match self {
-            Kids::Leaves(list) => NodeRef::Leaf(&list[i]),
-            Kids::Inners(list) => NodeRef::Inner(&list[i]),
+            Children::Leaves(list) => NodeRef::Leaf(&list[i]),
+            Children::Inners(list) => NodeRef::Inner(&list[i]),
         }
     }
 
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> NodeMut<'_, F, V> {
         match self {
-            Kids::Leaves(list) => NodeMut::Leaf(&mut list[i]),
-            Kids::Inners(list) => NodeMut::Inner(&mut list[i]),
+            Children::Leaves(list) => NodeMut::Leaf(&mut list[i]),
+            Children::Inners(list) => NodeMut::Inner(&mut list[i]),
         }
     }
 
     /// Puts a child in at `i`, of the kind of the others.
     fn insert(&mut self, i: usize, kid: Node<F, V>) {
         match (self, kid) {
-            (Kids::Leaves(list), Node::Leaf(kid)) => list.insert(i, kid),
-            (Kids::Inners(list), Node::Inner(kid)) => list.insert(i, kid),
+            (Children::Leaves(list), Node::Leaf(kid)) => list.insert(i, kid),
+            (Children::Inners(list), Node::Inner(kid)) => list.insert(i, kid),
             _ => unreachable!("all leaves lie equally deep"),
         }
     }
@@ -115,16 +115,16 @@ impl<F: Family, V> Kids<F, V> {
     /// Takes the children from `at` on out.
     fn split_off(&mut self, at: usize) -> Self {
         match self {
-            Kids::Leaves(list) => Kids::Leaves(list.drain(at..).collect()),
-            Kids::Inners(list) => Kids::Inners(list.drain(at..).collect()),
+            Children::Leaves(list) => Children::Leaves(list.drain(at..).collect()),
+            Children::Inners(list) => Children::Inners(list.drain(at..).collect()),
         }
     }
 
     /// Takes the last child out.
     pub fn pop(&mut self) -> Option<Node<F, V>> {
         match self {
-            Kids::Leaves(list) => list.pop().map(Node::Leaf),
-            Kids::Inners(list) => list.pop().map(Node::Inner),
+            Children::Leaves(list) => list.pop().map(Node::Leaf),
+            Children::Inners(list) => list.pop().map(Node::Inner),
         }
     }
 }
@@ -148,11 +148,11 @@ pub enum Inserted<F: Family, V> {
 }
 
 /// Which entries a drain takes.
-pub struct Cut<'a, F: Family> {
+pub struct DrainRange<'a, F: Family> {
     pub from: Option<F::Ref<'a>>,
     pub to: Option<F::Ref<'a>>,
     pub limit: usize,
-    /// Key bytes: the entry that reaches so many is the last one.
+    /// Key bytes: the entry that reaches this number is the last one.
     pub bytes: usize,
     /// Leaves entries with their reference bit set, and clears the bit.
     pub keep_hot: bool,
@@ -325,7 +325,7 @@ impl<F: Family, V> NodeMut<'_, F, V> {
     /// Moves the entries of the cut into `sink`; true when the node is empty now.
     pub fn drain(
         self,
-        cut: &mut Cut<'_, F>,
+        cut: &mut DrainRange<'_, F>,
         census: &mut Census,
         sink: &mut impl FnMut(F::Ref<'_>, V),
         kept: &mut impl FnMut(F::Ref<'_>),
@@ -377,10 +377,10 @@ impl<'a, F: Family, V> NodeMut<'a, F, V> {
                 let a = from.map_or(0, |from| keys.upper_bound(from));
                 let b = to.map_or(kids.len(), |to| keys.lower_bound(to) + 1);
                 match kids {
-                    Kids::Leaves(list) => list[a..b]
+                    Children::Leaves(list) => list[a..b]
                         .iter_mut()
                         .for_each(|kid| NodeMut::Leaf(kid).visit(from, to, see)),
-                    Kids::Inners(list) => list[a..b]
+                    Children::Inners(list) => list[a..b]
                         .iter_mut()
                         .for_each(|kid| NodeMut::Inner(kid).visit(from, to, see)),
                 }
@@ -502,7 +502,7 @@ fn insert_kid<F: Family, V>(
 /// Takes what is to be cut out of a leaf.
 pub fn drain_leaf<F: Family, V>(
     leaf: &mut Leaf<F, V>,
-    cut: &mut Cut<'_, F>,
+    cut: &mut DrainRange<'_, F>,
     sink: &mut impl FnMut(F::Ref<'_>, V),
     kept: &mut impl FnMut(F::Ref<'_>),
 ) {

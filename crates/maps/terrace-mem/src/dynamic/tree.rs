@@ -1,7 +1,7 @@
 //! The B+tree itself: root, counts, and the operations on whole keys.
 
 use super::NodeKeys;
-use super::node::{Census, Cut, Inner, Inserted, Kids, Leaf, Node, NodeMut, NodeRef};
+use super::node::{Census, Children, DrainRange, Inner, Inserted, Leaf, Node, NodeMut, NodeRef};
 use super::pos::Pos;
 use crate::family::Family;
 use crate::two_stage::{DynamicStage, Near, Span};
@@ -127,7 +127,7 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
                 self.census.inners += 1;
                 self.census.heap += keys.heap();
                 if let Some(left) = self.root.take() {
-                    let kids = Kids::pair(left, right);
+                    let kids = Children::pair(left, right);
                     self.height += 1;
                     self.root = Some(Node::Inner(Box::new(Inner { keys, kids })));
                 }
@@ -161,7 +161,7 @@ impl<F: Family, V> DynamicStage<F, V> for Tree<F, V> {
         {
             return (0, false);
         }
-        let mut cut = Cut {
+        let mut cut = DrainRange {
             from: range.0,
             to: range.1,
             limit,

@@ -7,7 +7,7 @@ use crate::error::{KeyTooLong, OptionsError};
 use crate::family::Family;
 use crate::key::{IndexKey, MAX_KEY_LEN, Probe};
 use crate::options::Options;
-use crate::stage::Stage;
+use crate::plan::Stage;
 use crate::usage::MemoryUsage;
 use ::core::marker::PhantomData;
 use ::core::ops::RangeBounds;

@@ -306,7 +306,7 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         i.min(end)..end
     }
 
-    /// How many segments so many entries of so many key bytes make.
+    /// How many segments `n` entries with `bytes` bytes of keys make.
     pub(super) fn pieces(&self, n: usize, bytes: usize) -> usize {
         self.bounds().pieces(n, bytes)
     }
@@ -392,7 +392,8 @@ mod tests {
     use crate::family::{ByteFamily, IntFamily};
     use crate::options::Options;
     use crate::pair::Pair;
-    use crate::stage::{ByteRun, Stage};
+    use crate::plan::Stage;
+    use crate::stage::ByteRun;
 
     fn manual() -> Options {
         Options {
@@ -566,9 +567,9 @@ mod tests {
         (0..48).for_each(|i| assert_eq!(core.insert(i * 10, i), None));
         core.merge_all();
         let n = core.segments.segs().len();
-        let lows: Vec<u64> = (0..n).filter_map(|i| core.segments.low(i)).collect();
-        assert!(n > 2 && lows.len() == n);
-        for &low in &lows {
+        let fences: Vec<u64> = (0..n).filter_map(|i| core.segments.low(i)).collect();
+        assert!(n > 2 && fences.len() == n);
+        for &low in &fences {
             assert_eq!(core.remove(low), Some(low / 10));
             assert_eq!(core.insert(low + 5, low), None);
         }
@@ -580,10 +581,10 @@ mod tests {
         assert!(
             (0..n)
                 .filter_map(|i| core.segments.low(i))
-                .eq(lows.iter().copied())
+                .eq(fences.iter().copied())
         );
         for (key, val) in (0..48).map(|i| (i * 10, i)) {
-            let there = !lows.contains(&key);
+            let there = !fences.contains(&key);
             assert_eq!(core.get(key).copied(), there.then_some(val));
             assert_eq!(core.get(key + 5).is_some(), !there);
         }

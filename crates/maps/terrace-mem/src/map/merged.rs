@@ -9,7 +9,7 @@ use crate::two_stage::{DynamicCursor, DynamicStage, KeyCursor, StaticStage};
 
 type StageCursor<'a, F> = <<F as Family>::Stage as StaticStage<F>>::Cursor<'a>;
 
-/// So many dead slots are passed one by one: a cursor anywhere else has to be searched for.
+/// This many dead slots are passed one by one: a cursor anywhere else has to be searched for.
 const STEPS: usize = 8;
 
 /// The live entries of the static stage between two places.

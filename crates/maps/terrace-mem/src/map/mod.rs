@@ -7,6 +7,7 @@
 
 mod batch;
 mod bulk;
+mod change;
 mod core;
 mod entry;
 mod hybrid;
@@ -15,10 +16,12 @@ mod merge;
 mod merged;
 mod more;
 mod mutate;
-#[cfg_attr(not(feature = "place"), path = "unplaced.rs")]
+#[cfg(feature = "place")]
 mod placed;
 mod rules;
 mod traits;
+#[cfg(not(feature = "place"))]
+mod unplaced;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use hybrid::HybridMap;

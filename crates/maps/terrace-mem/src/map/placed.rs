@@ -37,12 +37,6 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         })
     }
 
-    /// Bytes of copies.
-    pub(super) fn copy_bytes(&self) -> usize {
-        let one = self.segments.one();
-        one.map_or(0, |one| one.copy_bytes() as usize)
-    }
-
     /// A change was made: a step of placing, if it is time for one.
     #[inline]
     pub(super) fn placed(&mut self) {
@@ -132,7 +126,7 @@ impl<K: IndexKey, V> HybridMap<K, V> {
         self.core.placement()
     }
 
-    /// Does a bounded piece of placing: looks at so many segments, or moves one for each 256 of them.
+    /// Does a bounded piece of placing: looks at this many segments, or moves one for each 256 of them.
     /// Returns whether there is more to do now. Inserts, updates and removes do this by themselves, now
     /// and then, unless the placement is [`Placement::manual`](crate::place::Placement::manual); a
     /// map that is only read learns nothing without it.

@@ -4,7 +4,7 @@ use crate::error::OptionsError;
 use crate::family::Family;
 use crate::options::{Merging, Options, Trigger, Updates, What};
 use crate::pair::Pair;
-use crate::stage::{Plan, Stage};
+use crate::plan::{Plan, Stage};
 
 /// [`Options`] that go together, as a map keeps them.
 #[derive(Clone, Copy)]

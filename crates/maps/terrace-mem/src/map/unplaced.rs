@@ -16,10 +16,6 @@ impl<F: Family, V, S: Vals<Own = V>> Core<F, V, S> {
         false
     }
 
-    pub(super) fn copy_bytes(&self) -> usize {
-        0
-    }
-
     #[inline(always)]
     pub(super) fn placed(&mut self) {}
 

@@ -8,18 +8,18 @@
 use std::cmp::Ordering;
 
 /// Parts that are remembered, of the hottest and of the coldest each.
-pub(super) const BEST: usize = 1024;
+pub(crate) const BEST: usize = 1024;
 /// The part of the limit that goes from one use to the other in a period.
 const QUANTUM: u64 = 64;
 /// Moves of a period at most, so that its list stays short.
 const MOVES: usize = 64;
-/// Segments give way to copies that are so much better: what is known of copies is the mean of some,
-/// and those that would come are worth less.
+/// Segments give way to copies that are better by this factor: what is known of copies is the mean of
+/// some, and those that would come are worth less.
 const BETTER: f64 = 1.25;
-/// Copies are preferred to a segment that is not more than so much better: what is known of them is
-/// rather too little.
+/// Copies are preferred to a segment that is better by no more than this factor: what is known of them
+/// is rather too little.
 const PREFERRED: f64 = 1.5;
-/// They give way to segments that are so much better.
+/// They give way to segments that are better by this factor.
 const FAR_BETTER: f64 = 2.0;
 /// A segment takes the place of another that is two octaves colder.
 const HOTTER: f64 = 4.0;
@@ -27,7 +27,7 @@ const HOTTER: f64 = 4.0;
 const LEAST_MISSED: f64 = 1.0 / 64.0;
 
 /// A segment as it was seen.
-pub(super) struct Seen<T> {
+pub(crate) struct Seen<T> {
     pub part: T,
     pub heat: f64,
     pub bytes: u64,
@@ -45,7 +45,7 @@ impl<T> Seen<T> {
 }
 
 /// The first of many by some order.
-pub(super) struct Best<T> {
+pub(crate) struct Best<T> {
     pub seen: Vec<Seen<T>>,
     before: fn(&Seen<T>, &Seen<T>) -> Ordering,
 }
@@ -86,7 +86,7 @@ impl<T> Best<T> {
 /// Of the copies, halved with the heat: noted hits, hits of the least records, and noted lookups that
 /// waited.
 #[derive(Debug, Default)]
-pub(super) struct Caught {
+pub(crate) struct Caught {
     sums: [f64; 3],
     last: [u64; 3],
 }
@@ -120,7 +120,7 @@ impl Caught {
 }
 
 /// What there is to divide.
-pub(super) struct Use<'a> {
+pub(crate) struct Use<'a> {
     pub caught: &'a Caught,
     /// Bytes of the smallest table of copies that can learn, and how many times the records that it is
     /// judged by are in all of them; none where there are no copies.
@@ -145,7 +145,7 @@ pub(super) struct Use<'a> {
 
 /// The bytes that the table is to have, and moves up and down, those to be made first at the end.
 /// `up` and `down` have the hottest slow and the coldest fast segments at their ends.
-pub(super) fn divide<T: Clone>(
+pub(crate) fn divide<T: Clone>(
     of: Use<'_>,
     mut up: Vec<Seen<T>>,
     mut down: Vec<Seen<T>>,
@@ -181,7 +181,7 @@ pub(super) fn divide<T: Clone>(
         return (table, moves);
     }
     if of.makes_room && of.copies.is_some() && table < smallest {
-        // Without a table nobody knows what one would be worth.
+        // Without a table it is not known what one would be worth.
         while bound - used < smallest - table
             && let Some(cold) = down.pop()
         {

@@ -21,27 +21,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod chunk;
-pub(crate) mod copies;
-mod divide;
-mod engine;
-mod ledger;
-mod lent;
-mod map;
+// What threads share of it is in `concurrent/placed/`.
+pub(crate) mod divide;
+mod hot_copies;
 pub(crate) mod one;
-mod options;
-mod pass;
-mod placing;
-#[cfg(all(test, feature = "shuttle"))]
-mod scenes;
-mod set;
 mod stats;
-mod table;
-mod two;
+pub(crate) mod two;
 pub(crate) mod words;
 
-pub(crate) use ledger::Seat;
-pub(crate) use placing::Placing;
 pub use stats::MapPlacement;
 pub use terrace_place::{Limit, Memory, Placement, PlacementError, Steps};
 pub use two::{Memories, Touch, Watch};

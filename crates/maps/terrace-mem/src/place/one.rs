@@ -1,11 +1,11 @@
 //! Where the segments of a map for one thread lie, which of them are hot, and who gets the fast bytes.
 //!
-//! Kept true: lookups only count and leave wishes; what moves, moves while nobody else has the map. A
+//! Kept true: lookups only count and leave wishes; what moves, moves while no other code has the map. A
 //! segment that moves takes its values along, by value, so they need not be `Clone`; only copies of
 //! single entries do. There is one seat for each segment, in their order.
 
 use super::divide::{Best, Caught, Seen, Use, divide};
-use super::lent::Lent;
+use super::hot_copies::HotCopies;
 use super::stats::MapPlacement;
 use super::two::{Touch, Two};
 use crate::family::Family;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use terrace_place::Sampling;
 
-/// Noted lookups of a period: so many for each segment, and at least.
+/// Noted lookups of a period: this many for each segment, and at least `LEAST`.
 const EACH: u64 = 8;
 const LEAST: u64 = 256;
 /// Periods from one halving of all heat to the next.
@@ -106,7 +106,7 @@ impl Engine {
 pub(crate) struct One<F: Family, V> {
     two: Two,
     seats: Vec<Seat>,
-    copies: Option<Lent<F, V>>,
+    copies: Option<HotCopies<F, V>>,
     /// Entries that are to have a copy: segment and rank, as they were.
     wishes: Box<[AtomicU64]>,
     wished: AtomicUsize,
@@ -128,7 +128,7 @@ impl<F: Family, V> One<F, V> {
         One {
             two,
             seats: vec![],
-            copies: copy.map(Lent::new),
+            copies: copy.map(HotCopies::new),
             wishes: (0..WISHES).map(|_| AtomicU64::new(0)).collect(),
             wished: AtomicUsize::new(0),
             bytes: [0; 2],
@@ -145,7 +145,7 @@ impl<F: Family, V> One<F, V> {
     /// The same for a map without entries.
     pub fn again(&self) -> Self {
         One {
-            copies: self.copies.as_ref().map(Lent::again),
+            copies: self.copies.as_ref().map(HotCopies::again),
             ..One::new(self.two.clone(), None)
         }
     }
@@ -171,7 +171,7 @@ impl<F: Family, V> One<F, V> {
 
     /// Bytes of copies.
     pub fn copy_bytes(&self) -> u64 {
-        self.copies.as_ref().map_or(0, Lent::bytes)
+        self.copies.as_ref().map_or(0, HotCopies::bytes)
     }
 
     /// Bytes of what belongs to the segments, beside copies.
@@ -363,8 +363,8 @@ impl<F: Family, V> One<F, V> {
         placed.into_iter().for_each(|placed| *keys = placed);
     }
 
-    /// Whether the dynamic stage, of so many bytes and entries beside so many static ones, takes more than
-    /// its part.
+    /// Whether the dynamic stage, of this many bytes and entries beside that many static ones, takes more
+    /// than its part.
     pub fn is_crowded(&self, bytes: usize, len: usize, fixed: usize) -> bool {
         bytes as u64 > self.limit() / WRITES && len > fixed / MERGED
     }
@@ -379,17 +379,17 @@ impl<F: Family, V> One<F, V> {
         now
     }
 
-    /// So many bytes more are to be always fast soon.
+    /// This many bytes more are to be always fast soon.
     pub fn set_soon(&mut self, soon: u64) {
         self.soon = soon;
     }
 
-    /// So many bytes are always fast now.
+    /// This many bytes are always fast now.
     pub fn set_always(&mut self, always: u64) {
         self.always = always;
     }
 
-    /// A bounded piece of placing, where so many bytes are always fast; whether there is more to do.
+    /// A bounded piece of placing, where this many bytes are always fast; whether there is more to do.
     pub fn step<S: Vals<Own = V>>(
         &mut self,
         row: &mut impl Row<F, S>,
@@ -505,13 +505,13 @@ impl<F: Family, V> One<F, V> {
         engine.cool = engine.periods.is_multiple_of(COOLING);
         let [_, waits, hits] = [0, 1, 2].map(|i| *self.noted[i].get_mut());
         engine.caught.note([hits, *self.least.get_mut(), waits]);
-        let table = self.copies.as_ref().map_or(0, Lent::bytes);
+        let table = self.copies.as_ref().map_or(0, HotCopies::bytes);
         let of = Use {
             caught: &engine.caught,
             copies: self
                 .copies
                 .as_ref()
-                .map(|_| (Lent::<F, V>::chunk(), Lent::<F, V>::times_last())),
+                .map(|_| (HotCopies::<F, V>::chunk(), HotCopies::<F, V>::times_last())),
             table,
             always: self.always,
             fast: self.bytes[0],
@@ -530,9 +530,9 @@ impl<F: Family, V> One<F, V> {
         }
     }
 
-    /// Takes the copies a chunk nearer to so many bytes. Returns the segments that this counts for.
+    /// Takes the copies a chunk nearer to this many bytes. Returns the segments that this counts for.
     fn fit<S: Vals<Own = V>>(&mut self, row: &mut impl Row<F, S>, goal: u64) -> u64 {
-        let (chunk, used) = (Lent::<F, V>::chunk(), self.used());
+        let (chunk, used) = (HotCopies::<F, V>::chunk(), self.used());
         let bound = self.bound();
         let filler = (0..row.count()).find_map(|i| {
             let rank = row.at(i).1.next_live(0)?;

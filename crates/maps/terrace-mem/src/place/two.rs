@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
-use terrace_place::{Limit, Store};
+use terrace_place::{Limit, Memory, Placement, PlacementError, Store};
 
 /// A touch of memory by a lookup, told in numbers of lines that are no addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub trait Watch: fmt::Debug + Send + Sync + RefUnwindSafe {
 
 /// In which memories a map lies: part of its options.
 #[derive(Debug, Clone, Default)]
-pub struct Memories(pub(super) Option<Two>);
+pub struct Memories(Option<Two>);
 
 /// Two kinds of memory that have been opened. Clones share them, and each map has its own budget.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ pub(crate) struct Two {
 const GROWTH: u64 = 16 << 10;
 
 impl Two {
-    /// Fast bytes that are allowed a map which uses so many, and so many slow ones.
+    /// Fast bytes that are allowed a map which uses `used` of them and `slow` slow ones.
     pub fn limit(&self, used: u64, slow: u64) -> u64 {
         match self.limit {
             Limit::Bytes(bytes) => bytes,
@@ -77,7 +77,7 @@ impl Two {
         }
     }
 
-    /// What there is to say of a map whose slow segments have so many bytes of keys in fast memory.
+    /// What there is to say of a map whose slow segments have this many bytes of keys in fast memory.
     pub fn notes_with(&self, fast_keys: u64) -> Vec<String> {
         let mut notes = self.notes.clone();
         if fast_keys > 0 {
@@ -92,12 +92,34 @@ impl Two {
 }
 
 impl Memories {
+    /// Those of a placement, opened; fails where one cannot be had.
+    pub(crate) fn open(placement: &Placement) -> Result<Self, PlacementError> {
+        Ok(Memories(match placement.memories() {
+            None => None,
+            Some((Memory::Node(fast), Memory::Node(slow))) if fast == slow => {
+                return Err(PlacementError::SameMemory);
+            }
+            Some((fast, slow)) => Some(Two {
+                fast: match fast {
+                    Memory::Heap => None,
+                    other => Some(Store::open(other)?),
+                },
+                slow: Store::open(slow)?,
+                limit: placement.limit(),
+                manual: placement.is_manual(),
+                names: [fast.to_string(), slow.to_string()],
+                watch: None,
+                notes: placement.notes().to_vec(),
+            }),
+        }))
+    }
+
     /// Both, if there are two kinds.
     pub(crate) fn two(&self) -> Option<Two> {
         self.0.clone()
     }
 
-    /// Has lookups told to somebody.
+    /// Has lookups told to `watch`.
     pub fn watched_by(mut self, watch: Arc<dyn Watch>) -> Self {
         if let Some(two) = &mut self.0 {
             two.watch = Some(watch);

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 /// Values of a key that are packed at most: what a longer list has beside its values is little.
 const MOST: usize = 32;
 
-/// A place in the array is stored for each so many keys.
+/// A place in the array is stored for every `STRIDE` keys.
 const STRIDE: usize = 16;
 
 /// Lists of several values by rank.
@@ -26,7 +26,7 @@ pub struct Packed<V> {
     apart: Vec<(u32, List<V>)>,
     /// Bytes on the heap of the lists apart.
     heap: usize,
-    /// At least so many lists apart as could be packed.
+    /// At least the number of lists apart that could be packed.
     loose: usize,
     dead: Option<Box<Dead>>,
 }

@@ -27,7 +27,7 @@ pub trait Vals: Default {
     fn split_row(row: &mut Self::Row, at: usize) -> Self::Row;
     /// Puts others behind those of a row.
     fn append_row(row: &mut Self::Row, more: Self::Row);
-    /// The values of a row, and before each new one so many of them as `before` says.
+    /// The values of a row, and before each new one as many of them as `before` says.
     fn merge_rows(old: Self::Row, new: Vec<Self::Own>, before: &[u32]) -> Self::Row;
     /// The values of a segment.
     fn of(row: Self::Row) -> Self;

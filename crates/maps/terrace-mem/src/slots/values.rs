@@ -27,7 +27,7 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// A set for so many slots, of none.
+    /// A set for this many slots, of none.
     pub(super) fn none(n: usize) -> Box<Self> {
         Box::new(Dead {
             words: vec![0; n.div_ceil(64)].into(),
@@ -85,8 +85,8 @@ impl Dead {
 fn to_slots<V>(vals: Vec<V>) -> Vec<MaybeUninit<V>> {
     let mut vals = ManuallyDrop::new(vals);
     let (at, len, room) = (vals.as_mut_ptr(), vals.len(), vals.capacity());
-    // SAFETY: the parts of a vector that nobody else has; `MaybeUninit<V>` lies as `V` does, and of the slots no
-    // more is asked than of values.
+    // SAFETY: the parts of a vector that no other code has; `MaybeUninit<V>` lies as `V` does, and of the slots
+    // no more is asked than of values.
     unsafe { Vec::from_raw_parts(at.cast(), len, room) }
 }
 
@@ -97,8 +97,8 @@ fn to_slots<V>(vals: Vec<V>) -> Vec<MaybeUninit<V>> {
 unsafe fn to_vals<V>(slots: Vec<MaybeUninit<V>>) -> Vec<V> {
     let mut slots = ManuallyDrop::new(slots);
     let (at, len, room) = (slots.as_mut_ptr(), slots.len(), slots.capacity());
-    // SAFETY: the parts of a vector that nobody else has; `V` lies as `MaybeUninit<V>` does, and the caller says
-    // that each slot has its value.
+    // SAFETY: the parts of a vector that no other code has; `V` lies as `MaybeUninit<V>` does, and the caller
+    // says that each slot has its value.
     unsafe { Vec::from_raw_parts(at.cast(), len, room) }
 }
 
@@ -191,7 +191,7 @@ impl<V> Slots<V> {
 fn move_all<V>(from: &[MaybeUninit<V>], into: &mut Vec<MaybeUninit<V>>) {
     into.reserve(from.len());
     let len = into.len();
-    // SAFETY: there is room for so many behind the last, just made; the two do not overlap, since `into` is
+    // SAFETY: there is room for that many behind the last, just made; the two do not overlap, since `into` is
     // borrowed alone; slots may be uninitialised, so any bits will do.
     unsafe {
         let behind = into.as_mut_ptr().add(len);

@@ -15,8 +15,8 @@ use super::elias_fano::EliasFano;
 use super::front_coded::{BLOCK, FrontCoded};
 use super::run::ByteRun;
 use super::s_tree::STree;
-use super::which::Stage;
 use crate::family::KeyRun;
+use crate::plan::Stage;
 use crate::prefix::common_prefix;
 
 /// The stage for a segment of these integers.

@@ -3,26 +3,22 @@
 //! The keys lie end to end; entry `i` of the level above is a separator for node `i` of the one
 //! below. Separators of byte strings are cut to what tells two nodes apart.
 
+use super::sorted::Above;
 use crate::family::{Family, FixedKeys, KeyRun};
+use crate::plan::Stage;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Keys of a node.
 const FULL: usize = 32;
 
-pub struct CompactTree<F: Family> {
-    keys: F::Fixed,
-    /// Separators, the lowest level first.
-    levels: Vec<F::Fixed>,
-}
+/// Separators, the lowest level first.
+pub struct Levels<F: Family>(Vec<F::Fixed>);
 
-impl<F: Family> CompactTree<F> {
-    pub fn build(run: &F::Run, from: usize, to: usize) -> Self {
-        Self::over(F::Fixed::of(run, from, to))
-    }
+impl<F: Family> Above<F> for Levels<F> {
+    const STAGE: Stage = Stage::CompactBTree;
 
-    /// The tree over these keys.
-    pub fn over(keys: F::Fixed) -> Self {
+    fn over(keys: &F::Fixed) -> Self {
         let mut level = F::Run::default();
         let mut sep = F::Buf::default();
         for i in (0..keys.len()).step_by(FULL) {
@@ -41,35 +37,23 @@ impl<F: Family> CompactTree<F> {
             level = next;
             levels.push(F::Fixed::of(&level, 0, level.len()));
         }
-        CompactTree { keys, levels }
-    }
-
-    pub fn keys(&self) -> &F::Fixed {
-        &self.keys
-    }
-
-    pub fn bytes(&self) -> usize {
-        let spine = self.levels.capacity() * size_of::<F::Fixed>();
-        self.keys.heap() + spine + self.levels.iter().map(|l| l.heap()).sum::<usize>()
+        Levels(levels)
     }
 
     #[inline]
-    pub fn seek(&self, key: F::Ref<'_>) -> usize {
+    fn seek(&self, keys: &F::Fixed, key: F::Ref<'_>) -> usize {
         let mut node = 0;
-        for level in self.levels.iter().rev() {
+        for level in self.0.iter().rev() {
             let from = node * FULL;
             let to = (from + FULL).min(level.len());
             node = level.upper_bound(from, to, key).max(from + 1) - 1;
         }
         let from = node * FULL;
-        self.keys
-            .lower_bound(from, (from + FULL).min(self.keys.len()), key)
+        keys.lower_bound(from, (from + FULL).min(keys.len()), key)
     }
 
-    #[inline]
-    pub fn find(&self, key: F::Ref<'_>, mut likely: impl FnMut(usize)) -> Option<usize> {
-        let i = self.seek(key);
-        likely(i);
-        (i < self.keys.len() && F::cmp(self.keys.get(i), key).is_eq()).then_some(i)
+    fn heap(&self) -> usize {
+        let spine = self.0.capacity() * size_of::<F::Fixed>();
+        spine + self.0.iter().map(|l| l.heap()).sum::<usize>()
     }
 }

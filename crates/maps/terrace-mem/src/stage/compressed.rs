@@ -3,9 +3,10 @@
 //! For comparison, as the paper has it: it saves bytes only where front coding or Elias-Fano
 //! could not, and costs most of the speed. Values are not compressed: they are read in place.
 
-use super::{KeyRun, NodeCache, Plan};
+use super::KeyRun;
 use crate::family::Family;
-use crate::two_stage::KeyCursor;
+use crate::plan::{NodeCache, Plan, Stage};
+use crate::two_stage::{KeyCursor, StaticStage};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,8 +25,13 @@ pub struct Compressed<F: Family> {
     cache: Arc<NodeCache<F::Run>>,
 }
 
-impl<F: Family> Compressed<F> {
-    pub fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F::Run>) -> Self {
+impl<F: Family> StaticStage<F> for Compressed<F> {
+    type Cursor<'a>
+        = NodeCursor<'a, F>
+    where
+        Self: 'a;
+
+    fn build(run: &F::Run, from: usize, to: usize, plan: &Plan<F::Run>) -> Self {
         let cache = plan
             .cache
             .clone()
@@ -55,19 +61,47 @@ impl<F: Family> Compressed<F> {
         }
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.n as usize
     }
-
-    /// Bytes of all keys before they were compressed.
-    pub fn key_bytes(&self) -> usize {
+    fn find(
+        &self,
+        key: F::Ref<'_>,
+        _: impl FnOnce() -> u64,
+        mut likely: impl FnMut(usize),
+    ) -> Option<usize> {
+        let (rank, equal) = self.search(key);
+        likely(rank);
+        equal.then_some(rank)
+    }
+    fn seek(&self, key: F::Ref<'_>) -> usize {
+        self.search(key).0
+    }
+    fn cursor(&self, rank: usize) -> NodeCursor<'_, F> {
+        NodeCursor {
+            stage: self,
+            node: self.node(rank / NODE),
+            rank,
+        }
+    }
+    fn decode(&self, into: &mut F::Run) {
+        for i in 0..self.ends.len() {
+            let node = self.load(i);
+            into.append(&node, 0, node.len());
+        }
+    }
+    fn key_bytes(&self) -> usize {
         self.key_bytes
     }
-
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.seps.heap() + self.ends.len() * 4 + self.blob.len()
     }
+    fn stage(&self) -> Stage {
+        Stage::Compressed
+    }
+}
 
+impl<F: Family> Compressed<F> {
     fn load(&self, node: usize) -> F::Run {
         let from = if node == 0 {
             0
@@ -91,21 +125,6 @@ impl<F: Family> Compressed<F> {
         let i = node.gallop(0, node.len(), key);
         let equal = i < node.len() && F::cmp(node.get(i), key).is_eq();
         (at * NODE + i, equal)
-    }
-
-    pub fn cursor(&self, rank: usize) -> NodeCursor<'_, F> {
-        NodeCursor {
-            stage: self,
-            node: self.node(rank / NODE),
-            rank,
-        }
-    }
-
-    pub fn decode(&self, into: &mut F::Run) {
-        for i in 0..self.ends.len() {
-            let node = self.load(i);
-            into.append(&node, 0, node.len());
-        }
     }
 }
 

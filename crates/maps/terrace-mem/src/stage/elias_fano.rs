@@ -281,12 +281,12 @@ impl EliasFano {
     }
 
     pub fn decode(&self, into: &mut Vec<u64>) {
-        let mut lows =
+        let mut fences =
             bits::Reader::new(&self.words[self.low_at as usize..], self.low_width.into());
         let mut ones = Ones::new(self.high());
         into.extend((0..self.len()).map(|rank| {
             let pos = ones.next().unwrap_or(rank);
-            self.base + (((pos - rank) as u64) << self.low_width | lows.next_field())
+            self.base + (((pos - rank) as u64) << self.low_width | fences.next_field())
         }));
     }
 }

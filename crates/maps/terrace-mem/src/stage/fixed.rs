@@ -6,6 +6,7 @@ use super::run::ByteRun;
 use crate::family::{ByteFamily, Family, FixedKeys, IntFamily, KeyRun};
 use crate::prefix::common_prefix;
 use crate::search::partition_point;
+use crate::simd;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -77,6 +78,9 @@ impl FixedKeys<IntFamily> for Box<[u64]> {
     }
     fn append_to(&self, from: usize, to: usize, run: &mut Vec<u64>) {
         run.extend_from_slice(&self[from..to]);
+    }
+    fn prefetch_middle(&self) {
+        simd::prefetch(self, <[u64]>::len(self) / 2);
     }
     fn key_bytes(&self) -> usize {
         self.heap()
@@ -158,12 +162,6 @@ impl FixedBytes {
             }
         })
     }
-
-    /// Appends all keys to a run.
-    pub fn decode(&self, into: &mut ByteRun) {
-        into.reserve(self.len(), self.bytes.len());
-        self.append_to(0, self.len(), into);
-    }
 }
 
 impl FixedKeys<ByteFamily> for FixedBytes {
@@ -185,6 +183,10 @@ impl FixedKeys<ByteFamily> for FixedBytes {
             let shift = base.wrapping_sub(a as u32);
             self.starts.shifted(from + 1..to + 1, shift, ends);
         });
+    }
+    fn decode(&self, run: &mut ByteRun) {
+        run.reserve(self.len(), self.bytes.len());
+        self.append_to(0, self.len(), run);
     }
     fn key_bytes(&self) -> usize {
         self.bytes.len()

@@ -1,23 +1,14 @@
 //! The static stages for integers, behind one type.
 
-#[cfg(feature = "pairs")]
-use super::KeyRun;
 use super::bitmap::{Bitmap, BitmapCursor};
 use super::buckets::{BucketCursor, Buckets};
-use super::compact::CompactTree;
-#[cfg(feature = "compressed")]
-use super::compressed::{Compressed, NodeCursor};
+use super::choose;
 use super::elias_fano::{EfCursor, EliasFano};
-use super::fixed::merged;
+use super::general::{General, GeneralCursor};
 use super::s_tree::STree;
-#[cfg(feature = "pairs")]
-use super::towers::Towers;
-#[cfg(feature = "pairs")]
-use super::trie::{Radix, Trie, TrieCursor};
-use super::{Plan, Stage, choose};
 use crate::family::{IntFamily, KeyCursor, StaticStage};
 use crate::home::Home;
-use crate::simd;
+use crate::plan::{Plan, Stage};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -29,13 +20,7 @@ enum Kind {
     Buckets(Buckets),
     Fano(Box<EliasFano>),
     Tree(Box<STree>),
-    Compact(Box<CompactTree<IntFamily>>),
-    #[cfg(feature = "pairs")]
-    Skip(Box<Towers<IntFamily>>),
-    #[cfg(feature = "pairs")]
-    Art(Box<Trie<Radix>>),
-    #[cfg(feature = "compressed")]
-    Packed(Box<Compressed<IntFamily>>),
+    General(General<IntFamily>),
 }
 
 impl IntStage {
@@ -48,18 +33,7 @@ impl IntStage {
             Kind::Buckets(s) => s.find(key, likely),
             Kind::Fano(s) => s.find(key, likely),
             Kind::Tree(s) => s.find(key, likely),
-            Kind::Compact(s) => s.find(key, likely),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => s.find(key, likely),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.find_int(key, likely),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => {
-                let (rank, equal) = s.search(key);
-                let mut likely = likely;
-                likely(rank);
-                equal.then_some(rank)
-            }
+            Kind::General(s) => s.find(key, likely),
         }
     }
 }
@@ -72,20 +46,16 @@ impl StaticStage<IntFamily> for IntStage {
         let stage = match plan.stage {
             Stage::Auto | Stage::FrontCoded => choose::for_ints(keys),
             Stage::Buckets => choose::for_buckets(keys),
-            chosen => chosen,
-        };
-        IntStage(match stage {
-            Stage::STree => Kind::Tree(STree::build(keys).into()),
-            Stage::CompactBTree => Kind::Compact(CompactTree::build(run, from, to).into()),
-            #[cfg(feature = "pairs")]
-            Stage::CompactSkipList => Kind::Skip(Towers::build(run, from, to).into()),
-            #[cfg(feature = "pairs")]
-            Stage::CompactArt => Kind::Art(Trie::build::<IntFamily>(run, from, to).into()),
             // An integer is one word: there is one layer, which is a B+tree.
             #[cfg(feature = "pairs")]
-            Stage::CompactMasstree => Kind::Compact(CompactTree::build(run, from, to).into()),
-            #[cfg(feature = "compressed")]
-            Stage::Compressed => Kind::Packed(Compressed::build(run, from, to, plan).into()),
+            Stage::CompactMasstree => Stage::CompactBTree,
+            chosen => chosen,
+        };
+        if let Some(stage) = General::build(stage, (run, from, to), plan) {
+            return IntStage(Kind::General(stage));
+        }
+        IntStage(match stage {
+            Stage::STree => Kind::Tree(STree::build(keys).into()),
             Stage::Bitmap => Kind::Bits(Bitmap::build(keys)),
             Stage::Buckets => Kind::Buckets(Buckets::build(keys)),
             _ => Kind::Fano(EliasFano::build(keys).into()),
@@ -99,13 +69,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.len(),
             Kind::Fano(s) => s.len(),
             Kind::Tree(s) => s.keys().len(),
-            Kind::Compact(s) => s.keys().len(),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => s.keys().len(),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.len(),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => s.len(),
+            Kind::General(s) => s.len(),
         }
     }
 
@@ -124,13 +88,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.seek(key),
             Kind::Fano(s) => s.seek(key),
             Kind::Tree(s) => s.seek(key),
-            Kind::Compact(s) => s.seek(key),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => s.seek(key),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.seek(&key.to_be_bytes()),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => s.search(key).0,
+            Kind::General(s) => s.seek(key),
         }
     }
 
@@ -140,13 +98,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => IntCursor::Buckets(s.cursor(rank)),
             Kind::Fano(s) => IntCursor::Fano(s.cursor(rank)),
             Kind::Tree(s) => IntCursor::Slice(s.keys(), rank),
-            Kind::Compact(s) => IntCursor::Slice(s.keys(), rank),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => IntCursor::Slice(s.keys(), rank),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => IntCursor::Art(s.cursor(rank)),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => IntCursor::Node(s.cursor(rank)),
+            Kind::General(s) => IntCursor::General(s.cursor(rank)),
         }
     }
 
@@ -168,13 +120,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.decode(into),
             Kind::Fano(s) => s.decode(into),
             Kind::Tree(s) => into.extend_from_slice(s.keys()),
-            Kind::Compact(s) => into.extend_from_slice(s.keys()),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => into.extend_from_slice(s.keys()),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.decode::<IntFamily>(into),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => s.decode(into),
+            Kind::General(s) => s.decode(into),
         }
     }
 
@@ -189,37 +135,23 @@ impl StaticStage<IntFamily> for IntStage {
         if (n + new.len()).saturating_mul(8) > most {
             return None;
         }
-        Some(IntStage(match &self.0 {
-            Kind::Compact(s) => {
-                let keys = merged::<IntFamily>(s.keys(), live, n, new, before);
-                Kind::Compact(CompactTree::over(keys).into())
-            }
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => {
-                let keys = merged::<IntFamily>(s.keys(), live, n, new, before);
-                Kind::Skip(Towers::over(keys).into())
-            }
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => {
-                let new = (&KeyRun::plain(new), new.len(), new.len() * 8);
-                Kind::Art(s.merge(live, n, new, before)?.into())
-            }
-            _ => return None,
-        }))
+        let Kind::General(s) = &self.0 else {
+            return None;
+        };
+        let merged = s.merge(live, n, new, most, before)?;
+        Some(IntStage(Kind::General(merged)))
     }
 
-    #[cfg(feature = "pairs")]
     fn cuts(&self) -> bool {
-        matches!(self.0, Kind::Art(_))
+        matches!(&self.0, Kind::General(s) if s.cuts())
     }
 
-    #[cfg(feature = "pairs")]
     fn cut(&self, at: usize) -> Option<(Self, Self)> {
-        let Kind::Art(s) = &self.0 else {
+        let Kind::General(s) = &self.0 else {
             return None;
         };
         let (left, right) = s.cut(at)?;
-        let stage = |s: Trie<Radix>| IntStage(Kind::Art(s.into()));
+        let stage = |s| IntStage(Kind::General(s));
         Some((stage(left), stage(right)))
     }
 
@@ -230,13 +162,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(_) => {}
             Kind::Fano(s) => s.prefetch(key),
             Kind::Tree(s) => s.prefetch(),
-            Kind::Compact(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(_) => {}
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => simd::prefetch(s.keys(), s.keys().len() / 2),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => s.prefetch(),
+            Kind::General(s) => s.prefetch(key),
         }
     }
 
@@ -246,11 +172,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.approach(key),
             Kind::Fano(s) => s.approach(key),
             Kind::Tree(s) => s.seek(key),
-            Kind::Compact(_) => return None,
-            #[cfg(feature = "compressed")]
-            Kind::Packed(_) => return None,
-            #[cfg(feature = "pairs")]
-            Kind::Skip(_) | Kind::Art(_) => return None,
+            Kind::General(_) => return None,
         })
     }
 
@@ -274,13 +196,7 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(s) => s.bytes(),
             Kind::Fano(s) => size_of_val(&**s) + s.bytes(),
             Kind::Tree(s) => size_of_val(&**s) + s.bytes(),
-            Kind::Compact(s) => size_of_val(&**s) + s.bytes(),
-            #[cfg(feature = "pairs")]
-            Kind::Skip(s) => size_of_val(&**s) + s.bytes(),
-            #[cfg(feature = "pairs")]
-            Kind::Art(s) => size_of_val(&**s) + s.bytes(),
-            #[cfg(feature = "compressed")]
-            Kind::Packed(s) => size_of_val(&**s) + s.bytes(),
+            Kind::General(s) => s.bytes(),
         }
     }
 
@@ -290,19 +206,12 @@ impl StaticStage<IntFamily> for IntStage {
             Kind::Buckets(_) => Stage::Buckets,
             Kind::Fano(_) => Stage::EliasFano,
             Kind::Tree(_) => Stage::STree,
-            Kind::Compact(_) => Stage::CompactBTree,
-            #[cfg(feature = "pairs")]
-            Kind::Skip(_) => Stage::CompactSkipList,
-            #[cfg(feature = "pairs")]
-            Kind::Art(_) => Stage::CompactArt,
-            #[cfg(feature = "compressed")]
-            Kind::Packed(_) => Stage::Compressed,
+            Kind::General(s) => s.stage(),
         }
     }
 }
 
 /// A place in an [`IntStage`].
-#[derive(Clone)]
 pub enum IntCursor<'a> {
     /// In bitmaps.
     Bits(BitmapCursor<'a>),
@@ -312,12 +221,8 @@ pub enum IntCursor<'a> {
     Fano(EfCursor<'a>),
     /// In an array of keys.
     Slice(&'a [u64], usize),
-    /// In a trie.
-    #[cfg(feature = "pairs")]
-    Art(TrieCursor<'a, Radix>),
-    /// In a decompressed node.
-    #[cfg(feature = "compressed")]
-    Node(NodeCursor<'a, IntFamily>),
+    /// In one of the stages that take byte strings, too.
+    General(GeneralCursor<'a, IntFamily>),
 }
 
 impl KeyCursor<IntFamily> for IntCursor<'_> {
@@ -328,10 +233,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Buckets(c) => c.key(),
             IntCursor::Fano(c) => c.key(),
             IntCursor::Slice(keys, i) => keys[*i],
-            #[cfg(feature = "pairs")]
-            IntCursor::Art(c) => KeyCursor::<IntFamily>::key(c),
-            #[cfg(feature = "compressed")]
-            IntCursor::Node(c) => c.key(),
+            IntCursor::General(c) => c.key(),
         }
     }
     #[inline]
@@ -341,10 +243,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
             IntCursor::Buckets(c) => c.rank(),
             IntCursor::Fano(c) => c.rank(),
             IntCursor::Slice(_, i) => *i,
-            #[cfg(feature = "pairs")]
-            IntCursor::Art(c) => KeyCursor::<IntFamily>::rank(c),
-            #[cfg(feature = "compressed")]
-            IntCursor::Node(c) => c.rank(),
+            IntCursor::General(c) => c.rank(),
         }
     }
     #[inline]
@@ -358,10 +257,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 *i += usize::from(more);
                 more
             }
-            #[cfg(feature = "compressed")]
-            IntCursor::Node(c) => c.next(),
-            #[cfg(feature = "pairs")]
-            IntCursor::Art(c) => KeyCursor::<IntFamily>::next(c),
+            IntCursor::General(c) => c.next(),
         }
     }
     #[inline]
@@ -375,10 +271,7 @@ impl KeyCursor<IntFamily> for IntCursor<'_> {
                 *i -= usize::from(more);
                 more
             }
-            #[cfg(feature = "compressed")]
-            IntCursor::Node(c) => c.prev(),
-            #[cfg(feature = "pairs")]
-            IntCursor::Art(c) => KeyCursor::<IntFamily>::prev(c),
+            IntCursor::General(c) => c.prev(),
         }
     }
 }

@@ -14,35 +14,20 @@ mod compressed;
 mod elias_fano;
 mod fixed;
 mod front_coded;
+mod general;
 mod int_stage;
-#[cfg(feature = "compressed")]
-mod node_cache;
 mod nums;
 #[cfg(feature = "pairs")]
-mod plain;
-mod plan;
+pub mod pairs;
 mod run;
 mod s_tree;
-#[cfg(feature = "pairs")]
-mod towers;
-#[cfg(feature = "pairs")]
-mod trie;
-mod which;
+mod sorted;
 
 pub use crate::family::KeyRun;
 pub use byte_stage::ByteStage;
 pub use fixed::FixedBytes;
-pub use front_coded::Training;
 pub use int_stage::IntStage;
-#[cfg(feature = "compressed")]
-pub use node_cache::NodeCache;
-#[cfg(feature = "pairs")]
-pub use plain::PlainKeys;
-pub use plan::Plan;
 pub use run::ByteRun;
-#[cfg(feature = "pairs")]
-pub use trie::{ON, word};
-pub use which::Stage;
 
 #[cfg(test)]
 mod tests;

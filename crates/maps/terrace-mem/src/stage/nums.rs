@@ -46,30 +46,6 @@ impl Nums {
         }
     }
 
-    /// The sum of the numbers `from..to`.
-    #[cfg(feature = "pairs")]
-    #[inline]
-    pub fn sum(&self, from: usize, to: usize) -> usize {
-        match self.width {
-            0 => self.same as usize * (to - from),
-            1 => self.bytes[from..to].iter().map(|&n| usize::from(n)).sum(),
-            _ => (from..to).map(|i| self.get(i)).sum(),
-        }
-    }
-
-    /// Adds the numbers of a range to a row; their sum.
-    #[cfg(feature = "pairs")]
-    #[inline]
-    pub fn copy(&self, which: Range<usize>, into: &mut Vec<u32>) -> usize {
-        let from = into.len();
-        match self.width {
-            0 => into.resize(from + which.len(), self.same),
-            1 => into.extend(self.bytes[which].iter().map(|&n| u32::from(n))),
-            _ => into.extend(which.map(|i| self.get(i) as u32)),
-        }
-        into[from..].iter().map(|&n| n as usize).sum()
-    }
-
     /// Adds the numbers of a range, each that much greater, to a row.
     pub fn shifted(&self, which: Range<usize>, by: u32, into: &mut Vec<u32>) {
         match self.width {
@@ -87,6 +63,31 @@ impl Nums {
 
     pub fn heap(&self) -> usize {
         self.bytes.len()
+    }
+}
+
+#[cfg(feature = "pairs")]
+impl Nums {
+    /// The sum of the numbers `from..to`.
+    #[inline]
+    pub fn sum(&self, from: usize, to: usize) -> usize {
+        match self.width {
+            0 => self.same as usize * (to - from),
+            1 => self.bytes[from..to].iter().map(|&n| usize::from(n)).sum(),
+            _ => (from..to).map(|i| self.get(i)).sum(),
+        }
+    }
+
+    /// Adds the numbers of a range to a row; their sum.
+    #[inline]
+    pub fn copy(&self, which: Range<usize>, into: &mut Vec<u32>) -> usize {
+        let from = into.len();
+        match self.width {
+            0 => into.resize(from + which.len(), self.same),
+            1 => into.extend(self.bytes[which].iter().map(|&n| u32::from(n))),
+            _ => into.extend(which.map(|i| self.get(i) as u32)),
+        }
+        into[from..].iter().map(|&n| n as usize).sum()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Sorted runs of keys: what a merge reads from one stage and builds the next one from.
 
-#[cfg(feature = "pairs")]
-use super::plain::PlainKeys;
 use crate::family::{ByteFamily, IntFamily, KeyRun};
 use crate::prefix::common_prefix;
 use alloc::vec::Vec;
@@ -57,8 +55,8 @@ impl KeyRun<IntFamily> for Vec<u64> {
             .collect()
     }
     #[cfg(feature = "pairs")]
-    fn plain(&self) -> PlainKeys<'_> {
-        PlainKeys::Ints(self.iter().map(|key| key.to_be_bytes()).collect())
+    fn plain(&self) -> crate::plain::PlainKeys<'_> {
+        crate::plain::PlainKeys::Ints(self.iter().map(|key| key.to_be_bytes()).collect())
     }
 }
 
@@ -93,7 +91,7 @@ impl ByteRun {
         self.shares.reserve_exact(keys);
     }
 
-    /// Appends a key that shares so much with the last one.
+    /// Appends a key that shares this many bytes with the last one.
     #[inline]
     pub fn push_sharing(&mut self, shared: usize, key: &[u8]) {
         self.bytes.extend_from_slice(key);
@@ -246,7 +244,7 @@ impl KeyRun<ByteFamily> for ByteRun {
         }
     }
     #[cfg(feature = "pairs")]
-    fn plain(&self) -> PlainKeys<'_> {
-        PlainKeys::Bytes(&self.bytes, &self.ends)
+    fn plain(&self) -> crate::plain::PlainKeys<'_> {
+        crate::plain::PlainKeys::Bytes(&self.bytes, &self.ends)
     }
 }

@@ -1,8 +1,8 @@
 //! How the keys of a segment and new ones become one segment, or several.
 
-use super::cut::{Bounds, cut};
+use super::split_points::{Bounds, split};
 use crate::family::{Family, KeyRun, StaticStage};
-use crate::stage::Plan;
+use crate::plan::Plan;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -28,7 +28,7 @@ pub fn merge<F: Family>(
         if let Some(stage) = old.merge(&live, n, new, most, before) {
             let pieces = bounds.pieces(stage.len(), stage.key_bytes());
             return match cuts {
-                true => cut::<F>(stage, pieces),
+                true => split::<F>(stage, pieces),
                 false => vec![stage],
             };
         }

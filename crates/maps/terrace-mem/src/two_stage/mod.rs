@@ -5,15 +5,15 @@
 //! entries out of the one stage before it puts them into the other; the concurrent map builds beside, and
 //! publishes first.
 
-mod cut;
 mod dynamic_stage;
 mod merge;
+mod split_points;
 mod trigger;
 
 pub use crate::family::{KeyCursor, StaticStage};
-pub use cut::{Bounds, low_between};
 pub use dynamic_stage::{DynamicCursor, DynamicStage, Near, Span};
 #[cfg(feature = "concurrent")]
 pub use merge::build;
 pub use merge::{decode_live, interleave, merge};
+pub use split_points::{Bounds, low_between};
 pub use trigger::is_due;

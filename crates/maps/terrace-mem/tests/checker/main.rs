@@ -1,5 +1,4 @@
 //! The concurrent map under a randomised scheduler, and the faults that it must find.
-#![cfg(feature = "shuttle")]
 
 #[path = "../support/linear.rs"]
 mod linear;

@@ -17,7 +17,7 @@ fn caught(fault: Fault, check: fn()) -> bool {
     failed
 }
 
-/// Runs a scene in so many orders of steps, the same ones each time: what they find they find again.
+/// Runs a scene in `orders` orders of steps, the same ones each time: what they find they find again.
 fn in_orders(scene: fn(), orders: usize) {
     shuttle::check_random_with_seed(scene, 1, orders);
 }

@@ -503,7 +503,7 @@ fn deletes_move_no_entries_that_the_options_keep() {
         for i in 0..50 {
             assert_eq!(map.insert(i * 2 + 1, i), None);
         }
-        // So many that the segment is rebuilt, and what is new is in use all along.
+        // Enough that the segment is rebuilt, and what is new is in use all along.
         for i in 0..300 {
             assert!((0..50).all(|i| map.get(&(i * 2 + 1)) == Some(&i)));
             assert_eq!(map.remove(&(i * 2)), Some(i));

@@ -66,7 +66,7 @@ fn one_thread_behaves_like_a_btree_map() {
 
 #[test]
 fn histories_of_real_threads_are_linearizable() {
-    for seed in 0..if cfg!(miri) { 2 } else { 150u64 } {
+    for seed in 0..crate::runs(50, 2) {
         let options = Options {
             pair: Pair::ALL[seed as usize / 2 % Pair::ALL.len()],
             ..small(WAYS[seed as usize % 2])

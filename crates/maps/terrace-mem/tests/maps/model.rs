@@ -7,6 +7,7 @@ mod drive;
 #[path = "../support/drive_concurrent.rs"]
 mod drive_concurrent;
 
+use crate::runs;
 use drive::{TestKey, drive, drive_pair};
 use std::collections::BTreeMap;
 use terrace_mem::{HybridMap, Options, Pair};
@@ -24,22 +25,22 @@ fn bytes(seed: u64, n: usize) -> Vec<u8> {
 
 /// Many short runs for the many options, a few long ones for large maps.
 fn check<K: TestKey>() {
-    let (runs, len) = if cfg!(miri) { (6, 900) } else { (100, 3000) };
-    for seed in 0..runs {
+    let len = if cfg!(miri) { 900 } else { 3000 };
+    for seed in 0..runs(25, 6) {
         drive::<K>(&bytes(seed + 1, len));
     }
-    for seed in 0..if cfg!(miri) { 0 } else { 3 } {
+    for seed in 0..runs(1, 0) {
         drive::<K>(&bytes(seed + 1000, 40_000));
     }
 }
 
 #[cfg(feature = "concurrent")]
 fn check_concurrent<K: TestKey>() {
-    let (runs, len) = if cfg!(miri) { (4, 600) } else { (60, 3000) };
-    for seed in 0..runs {
+    let len = if cfg!(miri) { 600 } else { 3000 };
+    for seed in 0..runs(16, 4) {
         drive_concurrent::drive::<K>(&bytes(seed + 1, len), true);
     }
-    for seed in 0..if cfg!(miri) { 0 } else { 2 } {
+    for seed in 0..runs(1, 0) {
         drive_concurrent::drive::<K>(&bytes(seed + 1000, 20_000), true);
     }
 }
@@ -52,7 +53,7 @@ fn any_bytes() {
 #[test]
 fn every_pair_by_itself() {
     for &pair in Pair::ALL {
-        for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        for seed in 0..runs(6, 1) {
             drive_pair(pair, &bytes(seed + 1, if cfg!(miri) { 600 } else { 3000 }));
         }
     }

@@ -138,7 +138,7 @@ where
     }
     assert!(map.iter().eq(model));
     map.clear();
-    // They count until nobody can see them, who reads another map at the moment, too.
+    // They count until no reader can see them, also one that reads another map at the moment.
     let bytes = || {
         map.merge_all();
         std::thread::yield_now();
@@ -427,7 +427,7 @@ fn a_thread_places_and_ends_with_its_map() {
     drop(map);
 }
 
-/// Nobody looks a key up: a run of neighbours is read in order, again and again.
+/// No thread looks a key up: a run of neighbours is read in order, again and again.
 #[test]
 fn what_is_read_in_order_comes_to_be_fast() {
     let options = Options {

@@ -19,7 +19,7 @@ const LEAST_WIDTH: u32 = SLAB.ilog2();
 /// Bytes of a node at most: nodes are moved whole, and pass over the stack of a thread, which has
 /// 2 MiB by default, some times on their way.
 const MOST_STRIDE: usize = 32 << 10;
-/// A class reserves at most so many bytes of addresses in each memory.
+/// A class reserves at most this many bytes of addresses in each memory.
 const MOST_BYTES: usize = 512 << 30;
 
 /// Slabs of which a page is looked up, evenly over all: a call of the system each, some 0.5 ms.
@@ -83,7 +83,7 @@ impl<T> Vacant<'_, T> {
 
     /// Puts the value in.
     pub fn fill(self, value: T) -> Slot<T> {
-        // SAFETY: the slot is in a slab with memory, and nobody else owns it.
+        // SAFETY: the slot is in a slab with memory, and nothing else owns it.
         unsafe { (*self.pool.cell(self.id)).0.write(value) };
         let slot = Slot::from_id(self.id);
         std::mem::forget(self);
@@ -120,7 +120,7 @@ unsafe impl<T: Send + Sync> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
     /// A pool of at most `slots` slots in each memory; fewer if the system has no addresses for
-    /// so many.
+    /// that many.
     pub(crate) fn new(class: u8, slots: u64, sources: [Source; 2]) -> Result<Self, PlacementError> {
         const { assert!(size_of::<T>() > 0, "nodes have bytes") };
         if Self::STRIDE > MOST_STRIDE {
@@ -229,7 +229,7 @@ impl<T> Pool<T> {
     /// The value.
     ///
     /// # Safety
-    /// The slot is of this pool, and nobody has a `&mut` to its value.
+    /// The slot is of this pool, and no code has a `&mut` to its value.
     #[inline]
     pub unsafe fn get(&self, slot: &Slot<T>) -> &T {
         // SAFETY: a slot owns an initialised value in memory that stays as long as it has an
@@ -240,7 +240,7 @@ impl<T> Pool<T> {
     /// The value, to be changed.
     ///
     /// # Safety
-    /// The slot is of this pool, it is the only one of its id, and nobody else has a reference
+    /// The slot is of this pool, it is the only one of its id, and no other code has a reference
     /// to its value as long as the result lives.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the slot is the owner, not the pool")]
@@ -254,7 +254,7 @@ impl<T> Pool<T> {
     /// # Safety
     /// As for [`Pool::get_mut`].
     pub unsafe fn take(&self, slot: Slot<T>) -> T {
-        // SAFETY: the value is initialised; after this nobody owns it in its slot.
+        // SAFETY: the value is initialised; after this nothing owns it in its slot.
         let value = unsafe { (*self.cell(slot.id)).0.assume_init_read() };
         self.free(slot.id);
         value

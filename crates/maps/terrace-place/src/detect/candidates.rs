@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, Node};
 
-/// Slow is what takes so much longer, in percent.
+/// Slow is what takes longer by this factor, in percent.
 const SLOWER: u32 = 130;
 
 /// A node that is not ours, and what speaks for or against it.

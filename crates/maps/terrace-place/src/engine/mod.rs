@@ -41,7 +41,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// So many nodes, one at least.
+    /// This many nodes, one at least.
     pub fn nodes(nodes: usize) -> Steps {
         Steps {
             nodes: nodes.max(1),

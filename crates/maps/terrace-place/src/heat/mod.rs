@@ -36,7 +36,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// Nothing noted; room for so many nodes of each class in each tier.
+    /// Nothing noted; room for this many nodes of each class in each tier.
     pub fn new(slots: [u64; CLASSES]) -> Heat {
         let side = |slots: u64| {
             let chunks = slots.min(crate::id::MAX_SLOTS).div_ceil(CHUNK as u64);

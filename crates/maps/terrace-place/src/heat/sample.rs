@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// a thread; others have one of their own, so that none is noted less for what another asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// One in so many lookups notes its leaf: a power of two, others count as the next lower one.
+    /// One in this many lookups notes its leaf: a power of two, others count as the next lower one.
     pub leaf: u32,
-    /// One in so many of these notes the whole path; 0: none does.
+    /// One in this many of these notes the whole path; 0: none does.
     pub path: u32,
 }
 
@@ -48,7 +48,7 @@ shuttle::thread_local! {
     static RANDOM: [Cell<u32>; INTERVALS] = [const { Cell::new(SEED) }; INTERVALS];
 }
 
-/// While all leaves are fast, one in so many notes is enough: two to this power.
+/// While all leaves are fast, one in this many notes is enough: two to this power.
 const CALM: u32 = 3;
 
 /// The countdown of a map. With one kind of memory there is none, and nothing is written.

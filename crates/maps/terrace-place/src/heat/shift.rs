@@ -1,6 +1,6 @@
 //! Notices that what is hot has moved elsewhere: the share of touches that were fast has fallen.
 
-/// The share may be so much below its best before it counts as a shift.
+/// The share may be this far below its best before it counts as a shift.
 const FALL: f64 = 0.06;
 /// Periods after a shift in which none is looked for: the share is low anyway.
 const QUIET: u32 = 4;
@@ -13,7 +13,7 @@ pub struct ShiftDetector {
 }
 
 impl ShiftDetector {
-    /// A period has ended in which so many samples were fast, and so many slow. Whether this is a
+    /// A period has ended in which `fast` samples were fast and `slow` were slow. Whether this is a
     /// shift.
     pub fn period(&mut self, fast: u64, slow: u64) -> bool {
         if fast + slow == 0 {

@@ -1,7 +1,7 @@
 //! A range of addresses, reserved once, whose pieces get memory of a kind when they are needed.
 //!
 //! Kept true: a piece that [`Region::commit`] has granted is readable and writable, and zero
-//! unless it comes from a file that was used before; all others fault, and nobody gets a pointer
+//! unless it comes from a file that was used before; all others fault, and no code gets a pointer
 //! to them.
 
 use super::page::PAGE;
@@ -35,7 +35,7 @@ impl Region {
         self.base.as_ptr()
     }
 
-    /// Writes all bytes of a committed piece that nobody else uses, and reads them back.
+    /// Writes all bytes of a committed piece that no other code uses, and reads them back.
     #[cfg(test)]
     pub(crate) fn holds_bytes(&self, offset: usize, len: usize) -> bool {
         let at = self.base().wrapping_add(offset);
@@ -50,7 +50,7 @@ impl Region {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 impl Region {
-    /// Reserves so many bytes, whole pages, of address space, from a multiple of 2 MiB on.
+    /// Reserves this many bytes, whole pages, of address space, from a multiple of 2 MiB on.
     pub(crate) fn reserve(len: usize) -> Result<Region, PlacementError> {
         assert!(len > 0 && len.is_multiple_of(PAGE), "whole pages");
         let wanted = len;
@@ -111,7 +111,7 @@ impl Region {
             }
             Source::Shared(shared) => {
                 let place = shared.take(len)?;
-                // SAFETY: the piece lies in our reservation, of which nobody has a pointer yet.
+                // SAFETY: the piece lies in our reservation, to which no code has a pointer yet.
                 let mapped = unsafe {
                     libc::mmap(
                         at.cast(),
@@ -139,7 +139,7 @@ impl Region {
         }
     }
 
-    /// Takes the memory of a piece away; nobody may have a pointer to it any more.
+    /// Takes the memory of a piece away; no code may have a pointer to it any more.
     pub(crate) fn release(&self, offset: usize, len: usize, source: &Source, place: u64) {
         self.close(self.piece(offset, len), len);
         if let Source::Shared(shared) = source {
@@ -199,7 +199,7 @@ fn populate(at: *mut u8, len: usize) -> Result<(), PlacementError> {
     if error.raw_os_error() == Some(libc::EINVAL) {
         // Before Linux 5.14: one byte of each page, written as it is.
         for offset in (0..len).step_by(PAGE) {
-            // SAFETY: within the range, which nobody else has a pointer to.
+            // SAFETY: within the range, which no other code has a pointer to.
             unsafe {
                 let byte = at.add(offset);
                 byte.write_volatile(byte.read_volatile());

@@ -1,6 +1,6 @@
 //! A file, a memfd or a DAX device whose bytes are handed out in pieces.
 //!
-//! Kept true: a piece of a file has its blocks before anybody maps it, and keeps them until it is given back. A
+//! Kept true: a piece of a file has its blocks before it is mapped, and keeps them until it is given back. A
 //! store to a page without one, on a full disk, would end the process.
 
 use super::blocks;
@@ -47,7 +47,7 @@ impl Taken {
         self.sizes.remove(&(len, offset));
     }
 
-    /// The smallest piece with room for so many bytes; what is left of it stays.
+    /// The smallest piece with room for this many bytes; what is left of it stays.
     fn take(&mut self, len: u64) -> Option<u64> {
         let &(had, offset) = self.sizes.range((len, 0)..).next()?;
         self.remove(offset, had);
@@ -137,7 +137,7 @@ impl Shared {
                 error: io::Error::last_os_error(),
             });
         }
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         let file = unsafe { File::from_raw_fd(fd) };
         let grain = if huge { DAX_GRAIN } else { PAGE };
         Ok(Shared::new(file, Path::new("memfd"), grain, None))

@@ -100,13 +100,13 @@ pub trait Policy: Send {
         false
     }
 
-    /// Noted lookups that make a period, for so many leaves.
+    /// Noted lookups that make a period, for this many leaves.
     fn period_samples(&self, leaves: u64) -> u64 {
         leaves / 2
     }
 
-    /// A period has ended in which so many noted lookups found a fast or a slow leaf. By how many
-    /// bits all heat is to be cooled before it is looked at.
+    /// A period has ended in which these numbers of noted lookups found a fast or a slow leaf. By
+    /// how many bits all heat is to be cooled before it is looked at.
     fn open(&mut self, fast: u64, slow: u64) -> u32 {
         let _ = (fast, slow);
         0

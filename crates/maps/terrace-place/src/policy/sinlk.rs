@@ -26,7 +26,7 @@ const STEP: f64 = 0.05;
 /// Rounds of demotion until the watermark gives up.
 const ROUNDS: u32 = 8;
 /// Slow cold leaves that are queued so that the nodes above them get a turn: the most of a
-/// period, and one in so many.
+/// period, and one in this many.
 const SLOW_COLD: u32 = 64;
 const SLOW_COLD_EACH: u32 = 97;
 /// The hot threshold without a histogram, as a bin: four accesses.

@@ -1,6 +1,6 @@
 //! The B+tree as a kind of tree.
 
-use super::common::Kid;
+use super::common::OwnedNode;
 use super::keys::KeyBytes;
 use super::kind::{Cleared, Inserted, Kind, Making, Removed, Rooted, Sought, Walk};
 use super::nodes::BTreeNodes as Nodes;
@@ -16,13 +16,13 @@ use std::ops::Bound;
 pub struct BTree;
 
 impl Rooted for Tree {
-    fn root(&self) -> Option<&Kid> {
+    fn root(&self) -> Option<&OwnedNode> {
         self.root.as_ref()
     }
-    fn root_mut(&mut self) -> Option<&mut Kid> {
+    fn root_mut(&mut self) -> Option<&mut OwnedNode> {
         self.root.as_mut()
     }
-    fn retire(&mut self) -> Option<Kid> {
+    fn retire(&mut self) -> Option<OwnedNode> {
         self.root.take()
     }
     fn len(&self) -> usize {

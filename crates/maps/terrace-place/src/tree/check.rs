@@ -1,7 +1,7 @@
 //! Whether a tree is what it should be: every node reached once, in order, in a memory that the
 //! rules allow, and all bytes counted.
 
-use super::common::Kid;
+use super::common::OwnedNode;
 use super::core::Core;
 use super::kind::{Kind, Nodes, Rooted, Walk};
 use super::nodes::{BTreeNodes, LEAF, Node};
@@ -72,7 +72,7 @@ impl Walk {
     pub(super) fn reach<N: Nodes>(
         &mut self,
         nodes: &N,
-        kid: &Kid,
+        kid: &OwnedNode,
         above: Tier,
     ) -> Result<(), String> {
         let id = kid.id();
@@ -90,7 +90,7 @@ impl Walk {
     pub(super) fn b_tree<K: Ord + Send + Sync, V: Send + Sync, M: Model>(
         &mut self,
         nodes: &BTreeNodes<K, V, M>,
-        root: &Kid,
+        root: &OwnedNode,
         levels: usize,
         bounds: (Option<&K>, Option<&K>),
     ) -> Result<(), String> {
@@ -100,7 +100,7 @@ impl Walk {
     fn b_tree_below<K: Ord + Send + Sync, V: Send + Sync, M: Model>(
         &mut self,
         nodes: &BTreeNodes<K, V, M>,
-        kid: &Kid,
+        kid: &OwnedNode,
         levels: usize,
         above: Tier,
         (low, high): (Option<&K>, Option<&K>),

@@ -1,9 +1,9 @@
 //! What trees of all kinds share of their nodes: who owns one, where a new one goes, and how one
 //! moves to the other memory.
 //!
-//! Kept true: a [`Kid`] is the only owner of its node. It lies in one parent, in the root of a part
+//! Kept true: a [`OwnedNode`] is the only owner of its node. It lies in one parent, in the root of a part
 //! or in a function that takes it away, and is used only with the nodes that made it: a map has
-//! one set of them, and gives no `Kid` away.
+//! one set of them, and gives no `OwnedNode` away.
 
 use crate::arena::{Pool, Slot, Vacant};
 use crate::budget::Budget;
@@ -24,9 +24,9 @@ pub const LEAF_CLASS: u8 = 0;
 
 /// The owner of a node.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kid(pub(super) NodeId);
+pub struct OwnedNode(pub(super) NodeId);
 
-impl Kid {
+impl OwnedNode {
     /// The handle.
     #[inline]
     pub fn id(&self) -> NodeId {
@@ -172,14 +172,14 @@ impl<M: Model> Common<M> {
     }
 
     /// The room becomes a node.
-    pub(super) fn fill<T>(&self, room: Reserved<'_, T>, node: T) -> Kid {
-        let kid = Kid(room.vacant.fill(node).into_id());
+    pub(super) fn fill<T>(&self, room: Reserved<'_, T>, node: T) -> OwnedNode {
+        let kid = OwnedNode(room.vacant.fill(node).into_id());
         std::mem::forget(room.bytes);
         self.model.born(kid.0, Pool::<T>::STRIDE);
         kid
     }
 
-    /// What is to be noted when a node of so many bytes goes: its bytes and its heat.
+    /// What is to be noted when a node of this many bytes goes: its bytes and its heat.
     pub(super) fn gone(&self, id: NodeId, bytes: u64) {
         self.budget.give(id.tier(), bytes);
         if let Some(heat) = &self.heat {
@@ -191,11 +191,11 @@ impl<M: Model> Common<M> {
     /// Moves a node to the other memory, if its bytes stay below `bound` there.
     ///
     /// # Safety
-    /// The node of `kid` is one of this pool.
+    /// The node of `child` is one of this pool.
     pub(super) unsafe fn shift<T>(
         &self,
         pool: &Pool<T>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         to: Tier,
         bound: u64,
     ) -> Outcome {
@@ -214,8 +214,8 @@ impl<M: Model> Common<M> {
             return Outcome::NoRoom(0);
         };
         let mut slot = kid.slot();
-        // SAFETY: a kid is the only owner of its slot, which the caller says is of this pool;
-        // `&mut Kid` excludes all others.
+        // SAFETY: a child is the only owner of its slot, which the caller says is of this pool;
+        // `&mut OwnedNode` excludes all others.
         unsafe { pool.shift(&mut slot, vacant) };
         let new = slot.id();
         kid.0 = new;
@@ -243,7 +243,7 @@ impl<M: Model> Common<M> {
 
     /// A lookup that may be to be noted goes on below this node.
     #[inline]
-    pub(super) fn passed(&self, kid: &Kid, noting: Option<Noting>) {
+    pub(super) fn passed(&self, kid: &OwnedNode, noting: Option<Noting>) {
         if let (Some(heat), Some(Noting::Path)) = (&self.heat, noting) {
             heat.add(kid.id(), INNER_WEIGHT);
         }
@@ -251,14 +251,14 @@ impl<M: Model> Common<M> {
 
     /// A lookup that may be to be noted ends in this node, whether or not others go on below it.
     #[inline]
-    pub(super) fn ended(&self, kid: &Kid, noting: Option<Noting>) {
+    pub(super) fn ended(&self, kid: &OwnedNode, noting: Option<Noting>) {
         if let (Some(heat), Some(_)) = (&self.heat, noting) {
             heat.note_leaf(kid.id());
         }
     }
 
     /// A node was touched by a lookup that is to be noted.
-    pub(super) fn note(&self, kid: &Kid, noting: Noting) {
+    pub(super) fn note(&self, kid: &OwnedNode, noting: Noting) {
         let Some(heat) = &self.heat else { return };
         match (kid.is_leaf(), noting) {
             (true, _) => heat.note_leaf(kid.id()),

@@ -53,7 +53,7 @@ impl<K> KeyBytes<K> {
         self.of.map_or(0, |of| of(key) as u64)
     }
 
-    /// Keys with so many bytes have come.
+    /// Keys with this many bytes have come.
     pub(super) fn add(&self, bytes: u64) {
         if bytes > 0 {
             self.sum.fetch_add(bytes, Relaxed);

@@ -1,7 +1,7 @@
 //! What a map over two memories asks of its trees: the border between directory, engine and a kind
 //! of tree. Each kind has its nodes, of up to eight classes, and a tree for each part.
 
-use super::common::{Common, Kid};
+use super::common::{Common, OwnedNode};
 use super::keys::KeyBytes;
 use crate::budget::Budget;
 use crate::error::PlacementError;
@@ -35,19 +35,19 @@ pub trait Nodes: Send + Sync {
     fn common(&self) -> &Common<Self::Model>;
 
     /// The child at a place, of which a node has up to 256.
-    fn kid_at<'a>(&'a self, kid: &'a Kid, place: usize) -> Option<&'a Kid>;
+    fn kid_at<'a>(&'a self, kid: &'a OwnedNode, place: usize) -> Option<&'a OwnedNode>;
 
     /// The same, to be moved.
-    fn kid_at_mut<'a>(&'a self, kid: &'a mut Kid, place: usize) -> Option<&'a mut Kid>;
+    fn kid_at_mut<'a>(&'a self, kid: &'a mut OwnedNode, place: usize) -> Option<&'a mut OwnedNode>;
 
     /// Shows all children with their places, in order. A leaf is not read.
-    fn each_kid(&self, kid: &Kid, see: &mut dyn FnMut(usize, &Kid));
+    fn each_kid(&self, kid: &OwnedNode, see: &mut dyn FnMut(usize, &OwnedNode));
 
     /// Moves a node to the other memory, if its bytes stay below `bound` there.
-    fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome;
+    fn shift(&self, kid: &mut OwnedNode, to: Tier, bound: u64) -> Outcome;
 
     /// Exchanges two neighbouring children, as a mistake would: planted.
-    fn mix_up(&self, kid: &mut Kid, place: usize);
+    fn mix_up(&self, kid: &mut OwnedNode, place: usize);
 
     /// Bytes of a node, by class; 0 for classes that are not used.
     fn sizes() -> [u64; CLASSES];
@@ -63,11 +63,11 @@ pub trait Nodes: Send + Sync {
 
     /// Frees a node; its children are added to others that are to go. What it has of keys and values
     /// is dropped last.
-    fn free(&self, kid: Kid, kids: &mut Vec<Kid>);
+    fn free(&self, kid: OwnedNode, kids: &mut Vec<OwnedNode>);
 
     /// Frees nodes and all below them. Where a key or value panics when it is dropped, the rest goes
     /// all the same.
-    fn free_all(&self, kids: Vec<Kid>)
+    fn free_all(&self, kids: Vec<OwnedNode>)
     where
         Self: Sized,
     {
@@ -76,7 +76,7 @@ pub trait Nodes: Send + Sync {
     }
 
     /// Whether a node has a fast child.
-    fn has_fast_kid(&self, kid: &Kid) -> bool {
+    fn has_fast_kid(&self, kid: &OwnedNode) -> bool {
         let mut fast = false;
         self.each_kid(kid, &mut |_, kid| fast |= kid.tier() == Tier::Fast);
         fast
@@ -91,7 +91,7 @@ pub trait Nodes: Send + Sync {
 /// Nodes on their way out.
 struct Freeing<'a, N: Nodes> {
     nodes: &'a N,
-    kids: Vec<Kid>,
+    kids: Vec<OwnedNode>,
 }
 
 impl<N: Nodes> Freeing<'_, N> {
@@ -111,11 +111,11 @@ impl<N: Nodes> Drop for Freeing<'_, N> {
 /// The tree of a part, as the engine and the directory see it.
 pub trait Rooted: Debug + Send + Sync {
     /// The uppermost node; none where the tree is empty, or the part has left.
-    fn root(&self) -> Option<&Kid>;
+    fn root(&self) -> Option<&OwnedNode>;
     /// The same, to be moved.
-    fn root_mut(&mut self) -> Option<&mut Kid>;
+    fn root_mut(&mut self) -> Option<&mut OwnedNode>;
     /// Takes all nodes away: the part leaves the directory.
-    fn retire(&mut self) -> Option<Kid>;
+    fn retire(&mut self) -> Option<OwnedNode>;
     /// Entries.
     fn len(&self) -> usize;
     /// A number that changes with every change of paths.
@@ -136,7 +136,7 @@ pub enum Inserted<K, V> {
     Full(K, V),
 }
 
-/// What came out with an entry: to be dropped when the tree is whole and nobody is kept from it.
+/// What came out with an entry: to be dropped when the tree is whole and no thread waits for it.
 #[derive(Debug)]
 pub struct Removed<K, V> {
     pub(super) val: V,
@@ -145,10 +145,10 @@ pub struct Removed<K, V> {
     pub(super) between: Option<K>,
 }
 
-/// What was taken out of a tree that is empty now, to be freed when nobody is kept from working.
+/// What was taken out of a tree that is empty now, to be freed when no thread is kept from working.
 #[derive(Debug)]
 pub struct Cleared<K, V> {
-    pub(super) kid: Option<Kid>,
+    pub(super) kid: Option<OwnedNode>,
     pub(super) entries: Vec<(K, V)>,
 }
 

@@ -294,7 +294,7 @@ where
             core.len.fetch_sub(tree.len(), Relaxed);
             (T::clear(&mut tree, &core.nodes), lows)
         };
-        // What keys and values do when they are dropped keeps nobody waiting.
+        // What keys and values do when they are dropped keeps no thread waiting.
         gone.extend(first.kid);
         core.nodes.free_all(gone);
         drop(first.entries);
@@ -316,7 +316,7 @@ where
         if empty {
             core.drop_part(key);
         }
-        // What the keys do when they are dropped finds a map that is whole, and keeps nobody waiting.
+        // What the keys do when they are dropped finds a map that is whole, and keeps no thread waiting.
         let Removed { val, key, between } = removed;
         drop((key, between));
         Some(val)

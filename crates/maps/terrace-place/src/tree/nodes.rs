@@ -1,7 +1,7 @@
 //! The nodes of a B+tree in their slots: made, found, freed. The only file of this tree that deals
 //! with slots as such.
 
-use super::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
+use super::common::{Common, LEAF_CLASS, Origin, OwnedNode, Reserved};
 use super::keys::KeyBytes;
 use super::kind::{Making, Nodes};
 use crate::arena::Pool;
@@ -30,7 +30,7 @@ pub struct Leaf<K, V> {
 /// Children, and between them the first key of the right one.
 pub struct Inner<K> {
     pub(super) keys: ArrayVec<K, { INNER - 1 }>,
-    pub(super) kids: ArrayVec<Kid, INNER>,
+    pub(super) kids: ArrayVec<OwnedNode, INNER>,
 }
 
 /// A node to be read.
@@ -99,10 +99,10 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
 
     /// The node, without telling the model.
     #[inline(always)]
-    pub(super) fn node<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
+    pub(super) fn node<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
         match kid.0.class() {
-            // SAFETY: the class says which pool made the slot; a kid is the only owner, and who
-            // has `&Kid` excludes everyone with `&mut Kid`.
+            // SAFETY: the class says which pool made the slot; a child is the only owner, and who
+            // has `&OwnedNode` excludes everyone with `&mut OwnedNode`.
             LEAF_CLASS => Node::Leaf(unsafe { &*std::ptr::from_ref(self.leaves.get(&kid.slot())) }),
             // SAFETY: as above.
             _ => Node::Inner(unsafe { &*std::ptr::from_ref(self.inners.get(&kid.slot())) }),
@@ -111,7 +111,7 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
 
     /// The node, and the model hears of it.
     #[inline(always)]
-    pub(super) fn touch<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
+    pub(super) fn touch<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
         let at = match kid.0.class() {
             LEAF_CLASS => self.leaves.address(kid.0),
             _ => self.inners.address(kid.0),
@@ -121,9 +121,9 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
     }
 
     /// The node, to be changed.
-    pub(super) fn node_mut<'a>(&'a self, kid: &'a mut Kid) -> NodeMut<'a, K, V> {
+    pub(super) fn node_mut<'a>(&'a self, kid: &'a mut OwnedNode) -> NodeMut<'a, K, V> {
         match kid.0.class() {
-            // SAFETY: as in `node`; `&mut Kid` excludes everybody else for as long as the result
+            // SAFETY: as in `node`; `&mut OwnedNode` excludes all others for as long as the result
             // lives.
             LEAF_CLASS => NodeMut::Leaf(unsafe {
                 &mut *std::ptr::from_mut(self.leaves.get_mut(&mut kid.slot()))
@@ -152,23 +152,23 @@ impl<K, V, M: Model> BTreeNodes<K, V, M> {
     }
 
     /// The room becomes a leaf.
-    pub(super) fn new_leaf(&self, vacant: Reserved<'_, Leaf<K, V>>, leaf: Leaf<K, V>) -> Kid {
+    pub(super) fn new_leaf(&self, vacant: Reserved<'_, Leaf<K, V>>, leaf: Leaf<K, V>) -> OwnedNode {
         self.common.fill(vacant, leaf)
     }
 
     /// The room becomes an inner node.
-    pub(super) fn new_inner(&self, vacant: Reserved<'_, Inner<K>>, inner: Inner<K>) -> Kid {
+    pub(super) fn new_inner(&self, vacant: Reserved<'_, Inner<K>>, inner: Inner<K>) -> OwnedNode {
         self.common.fill(vacant, inner)
     }
 
     /// Takes a leaf out of its slot.
-    pub(super) fn take_leaf(&self, kid: Kid) -> Option<Leaf<K, V>> {
-        // SAFETY: a kid is the only owner of its slot, and it ends here.
+    pub(super) fn take_leaf(&self, kid: OwnedNode) -> Option<Leaf<K, V>> {
+        // SAFETY: a child is the only owner of its slot, and it ends here.
         (kid.is_leaf()).then(|| unsafe { self.leaves.take(kid.slot()) })
     }
 
     /// Takes an inner node out of its slot.
-    pub(super) fn take_inner(&self, kid: Kid) -> Option<Inner<K>> {
+    pub(super) fn take_inner(&self, kid: OwnedNode) -> Option<Inner<K>> {
         // SAFETY: as above.
         (!kid.is_leaf()).then(|| unsafe { self.inners.take(kid.slot()) })
     }
@@ -196,21 +196,21 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         &self.common
     }
 
-    fn kid_at<'a>(&'a self, kid: &'a Kid, place: usize) -> Option<&'a Kid> {
+    fn kid_at<'a>(&'a self, kid: &'a OwnedNode, place: usize) -> Option<&'a OwnedNode> {
         match self.node(kid) {
             Node::Inner(inner) => inner.kids.get(place),
             Node::Leaf(_) => None,
         }
     }
 
-    fn kid_at_mut<'a>(&'a self, kid: &'a mut Kid, place: usize) -> Option<&'a mut Kid> {
+    fn kid_at_mut<'a>(&'a self, kid: &'a mut OwnedNode, place: usize) -> Option<&'a mut OwnedNode> {
         match self.node_mut(kid) {
             NodeMut::Inner(inner) => inner.kids.get_mut(place),
             NodeMut::Leaf(_) => None,
         }
     }
 
-    fn each_kid(&self, kid: &Kid, see: &mut dyn FnMut(usize, &Kid)) {
+    fn each_kid(&self, kid: &OwnedNode, see: &mut dyn FnMut(usize, &OwnedNode)) {
         if !kid.is_leaf()
             && let Node::Inner(inner) = self.node(kid)
         {
@@ -220,7 +220,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         }
     }
 
-    fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome {
+    fn shift(&self, kid: &mut OwnedNode, to: Tier, bound: u64) -> Outcome {
         match kid.id().class() {
             // SAFETY: the class says which pool made the slot.
             LEAF_CLASS => unsafe { self.common.shift(&self.leaves, kid, to, bound) },
@@ -229,7 +229,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         }
     }
 
-    fn mix_up(&self, kid: &mut Kid, place: usize) {
+    fn mix_up(&self, kid: &mut OwnedNode, place: usize) {
         if let NodeMut::Inner(inner) = self.node_mut(kid)
             && place + 1 < inner.kids.len()
         {
@@ -265,7 +265,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for BTreeNodes<K, V, M> {
         sum
     }
 
-    fn free(&self, kid: Kid, kids: &mut Vec<Kid>) {
+    fn free(&self, kid: OwnedNode, kids: &mut Vec<OwnedNode>) {
         self.gone(kid.id());
         if kid.is_leaf() {
             if let Some(leaf) = self.take_leaf(kid) {

@@ -4,7 +4,7 @@
 //! births wants it so. A new node gets its room before anything changes, so a failed insertion
 //! leaves the tree as it was, or split once more.
 
-use super::common::{Kid, Origin};
+use super::common::{Origin, OwnedNode};
 use super::kind::{Cleared, Inserted, Removed};
 use super::nodes::{BTreeNodes as Nodes, INNER, Inner, LEAF, Leaf, Node, NodeMut};
 use crate::error::PlacementError;
@@ -26,7 +26,7 @@ pub(super) const MOST_LEVELS: usize = 1;
 /// The tree of a part; without a root when the part has left the directory.
 #[derive(Debug)]
 pub struct Tree {
-    pub(super) root: Option<Kid>,
+    pub(super) root: Option<OwnedNode>,
     /// Levels of inner nodes.
     pub(super) levels: usize,
     pub(super) len: usize,
@@ -186,7 +186,7 @@ impl Tree {
         cleared
     }
 
-    fn is_full<K: Ord, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &Kid, key: &K) -> bool {
+    fn is_full<K: Ord, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &OwnedNode, key: &K) -> bool {
         match nodes.node(kid) {
             Node::Leaf(leaf) => leaf.keys.is_full() && leaf.search(key).is_err(),
             Node::Inner(inner) => inner.kids.is_full(),
@@ -378,7 +378,7 @@ impl Tree {
         Ok(Some((key, tree)))
     }
 
-    fn count<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &Kid) -> usize {
+    fn count<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &OwnedNode) -> usize {
         match nodes.node(kid) {
             Node::Leaf(leaf) => leaf.keys.len(),
             Node::Inner(inner) => inner.kids.iter().map(|kid| Self::count(nodes, kid)).sum(),
@@ -415,7 +415,7 @@ impl Tree {
 
     fn remove_below<K: Ord + Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
         nodes: &Nodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         key: &Q,
         version: &mut u64,
     ) -> Option<Removed<K, V>> {
@@ -441,7 +441,7 @@ impl Tree {
         }
     }
 
-    fn fill<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &Kid) -> (usize, usize) {
+    fn fill<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &OwnedNode) -> (usize, usize) {
         match nodes.node(kid) {
             Node::Leaf(leaf) => (leaf.keys.len(), LEAF),
             Node::Inner(inner) => (inner.kids.len(), INNER),
@@ -507,7 +507,7 @@ impl Tree {
     /// Copies entries down from `to`, against the order, up to `most` of them.
     pub(super) fn collect_back<K: Ord + Clone, V: Clone, M: Model>(
         nodes: &Nodes<K, V, M>,
-        kid: &Kid,
+        kid: &OwnedNode,
         to: Bound<&K>,
         most: usize,
         note: &mut dyn FnMut() -> Option<Noting>,
@@ -560,7 +560,7 @@ impl Tree {
     fn collect_below<K: Ord + Clone, V: Clone, M: Model>(
         &self,
         nodes: &Nodes<K, V, M>,
-        kid: &Kid,
+        kid: &OwnedNode,
         from: Bound<&K>,
         most: usize,
         note: &mut dyn FnMut() -> Option<Noting>,
@@ -597,7 +597,7 @@ impl Tree {
 }
 
 /// Takes the first leaf below an inner node out of it, which is of no use then.
-fn first_leaf<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &mut Kid) -> Option<Kid> {
+fn first_leaf<K, V, M: Model>(nodes: &Nodes<K, V, M>, kid: &mut OwnedNode) -> Option<OwnedNode> {
     match nodes.node_mut(kid) {
         NodeMut::Leaf(_) => None,
         NodeMut::Inner(inner) => match inner.kids.first_mut() {

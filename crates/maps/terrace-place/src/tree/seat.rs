@@ -1,7 +1,7 @@
 //! A part as the engine sees it: its nodes listed, and one of them moved. The same for all kinds of
 //! trees.
 
-use super::common::Kid;
+use super::common::OwnedNode;
 use super::kind::{Nodes, Rooted};
 use crate::faults::{Fault, planted};
 use crate::id::{NodeId, Tier};
@@ -52,7 +52,7 @@ impl<T: Rooted, N: Nodes> Placed for Held<'_, T, N> {
         let Some(way) = way(self.1, root, id, path) else {
             return Outcome::Gone;
         };
-        if find(self.1, root, &way).map(Kid::id) != Some(id) && !planted(Fault::StaleList) {
+        if find(self.1, root, &way).map(OwnedNode::id) != Some(id) && !planted(Fault::StaleList) {
             return Outcome::Gone;
         }
         match to {
@@ -70,7 +70,7 @@ fn list<T: Rooted, N: Nodes>(tree: &T, nodes: &N, see: &mut dyn FnMut(&Seen)) {
 
 fn list_below<N: Nodes>(
     nodes: &N,
-    kid: &Kid,
+    kid: &OwnedNode,
     path: Path,
     slow_above: u32,
     see: &mut dyn FnMut(&Seen),
@@ -98,7 +98,7 @@ fn list_below<N: Nodes>(
 
 /// The places that lead to a node. What lies deeper than a path names is looked for: O(inner nodes
 /// below), so that paths stay short.
-fn way<N: Nodes>(nodes: &N, root: &Kid, id: NodeId, path: Path) -> Option<Vec<u8>> {
+fn way<N: Nodes>(nodes: &N, root: &OwnedNode, id: NodeId, path: Path) -> Option<Vec<u8>> {
     let mut way: Vec<u8> = (0..path.named()).map(|i| path.place(i) as u8).collect();
     if path.len() > path.named() {
         let last = find(nodes, root, &way)?;
@@ -110,8 +110,14 @@ fn way<N: Nodes>(nodes: &N, root: &Kid, id: NodeId, path: Path) -> Option<Vec<u8
     Some(way)
 }
 
-/// Looks for a node so many steps below another; the way to it is added to the one to that.
-fn seek<N: Nodes>(nodes: &N, from: &Kid, id: NodeId, steps: usize, way: &mut Vec<u8>) -> bool {
+/// Looks for a node this many steps below another; the way to it is added to the one to that.
+fn seek<N: Nodes>(
+    nodes: &N,
+    from: &OwnedNode,
+    id: NodeId,
+    steps: usize,
+    way: &mut Vec<u8>,
+) -> bool {
     let mut found = false;
     nodes.each_kid(from, &mut |place, kid| {
         if found {
@@ -134,10 +140,10 @@ fn above<T: Rooted, N: Nodes>(tree: &T, nodes: &N, id: NodeId, path: Path) -> Op
     let root = tree.root()?;
     let way = way(nodes, root, id, path)?;
     let (_, above) = way.split_last()?;
-    find(nodes, root, above).map(Kid::id)
+    find(nodes, root, above).map(OwnedNode::id)
 }
 
-fn find<'a, N: Nodes>(nodes: &'a N, root: &'a Kid, way: &[u8]) -> Option<&'a Kid> {
+fn find<'a, N: Nodes>(nodes: &'a N, root: &'a OwnedNode, way: &[u8]) -> Option<&'a OwnedNode> {
     let mut kid = root;
     for place in way {
         kid = nodes.kid_at(kid, usize::from(*place))?;
@@ -146,7 +152,7 @@ fn find<'a, N: Nodes>(nodes: &'a N, root: &'a Kid, way: &[u8]) -> Option<&'a Kid
 }
 
 /// Moves the slow nodes of a path to fast memory, from the root down.
-fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: &[u8], bound: u64) -> Outcome {
+fn promote<N: Nodes>(nodes: &N, root: &mut OwnedNode, path: &[u8], bound: u64) -> Outcome {
     let mut moved = 0;
     let mut kid = root;
     for step in 0..=path.len() {
@@ -177,7 +183,7 @@ fn promote<N: Nodes>(nodes: &N, root: &mut Kid, path: &[u8], bound: u64) -> Outc
 }
 
 /// Moves one node to slow memory, if it has no fast child.
-fn demote<N: Nodes>(nodes: &N, root: &mut Kid, path: &[u8]) -> Outcome {
+fn demote<N: Nodes>(nodes: &N, root: &mut OwnedNode, path: &[u8]) -> Outcome {
     let mut kid = root;
     for place in path {
         let Some(next) = nodes.kid_at_mut(kid, usize::from(*place)) else {

@@ -9,6 +9,7 @@ mod hostile;
 mod toy;
 
 mod art;
+mod key_bytes;
 mod learns;
 mod manners;
 mod masstree;

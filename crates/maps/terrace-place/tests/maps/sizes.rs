@@ -5,7 +5,7 @@ use terrace_place::{
     Art, BTree, Kind, MAX_SLOTS, Masstree, PlacedTree, PlacementError, Plain, Sought, Steps,
 };
 
-/// Bytes of the stack of a thread that nobody asked more for.
+/// Bytes of the stack of a thread for which no more was asked.
 const STACK: usize = 2 << 20;
 
 type Map<K, V, T> = PlacedTree<K, V, Plain, T>;

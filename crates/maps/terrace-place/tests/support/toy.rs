@@ -23,7 +23,7 @@ pub struct Toy {
     pub heat: Heat,
     pub budget: Budget,
     pub counters: Counters,
-    /// The engine finds the part busy at so many of the next tries.
+    /// The engine finds the part busy at this many of the next tries.
     pub busy: RefCell<u32>,
 }
 

@@ -3,7 +3,7 @@
 use terrace_base::checksum::mix;
 
 use super::sizes::{CLASSES, LEAF_BYTES, SEGMENT_BYTES};
-use super::superblock::{SUPERBLOCK_BYTES, Shape};
+use crate::superblock::{SUPERBLOCK_BYTES, Shape};
 
 /// Bytes of the tails: a line for each of at most 64 partitions.
 const TAIL_BYTES: u64 = 4096;

@@ -9,11 +9,10 @@ mod layout;
 mod places;
 mod sizes;
 mod space;
-mod superblock;
+mod stored;
 
 pub use blobs::BlobRef;
 pub use layout::{ChunkKind, Layout};
 pub use places::Places;
-pub use sizes::{LEAF_BYTES, MOST_BYTES, SEGMENT_BYTES};
+pub use sizes::{LEAF_BYTES, SEGMENT_BYTES};
 pub use space::Arena;
-pub use superblock::{MAKING, MARK, SUPERBLOCK_BYTES, Shape, State, Superblock, is_being_made};

@@ -73,7 +73,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// For so many chunks, none of which has any.
+    /// For this many chunks, none of which has any.
     pub fn new(chunks: usize) -> Places {
         Places {
             chunks: vec![None; chunks],
@@ -81,7 +81,7 @@ impl Places {
         }
     }
 
-    /// A chunk of so many places, all set or none.
+    /// A chunk of this many places, all set or none.
     pub fn add(&mut self, chunk: u32, places: usize, is_set: bool) {
         if let Some(slot) = self.chunks.get_mut(chunk as usize) {
             if slot.is_none() {

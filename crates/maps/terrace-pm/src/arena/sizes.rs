@@ -1,6 +1,7 @@
 //! Sizes of what lies in the file: leaves, segments of the log, and blobs by class.
 
 use super::places::FreePlaces;
+use crate::superblock::MOST_BYTES;
 
 /// Bytes of a leaf.
 pub const LEAF_BYTES: u64 = 512;
@@ -8,8 +9,7 @@ pub const LEAF_BYTES: u64 = 512;
 /// Bytes of a log segment.
 pub const SEGMENT_BYTES: u64 = 4096;
 
-/// The most bytes of a file: places of segments in memory have 25 bits.
-pub const MOST_BYTES: u64 = SEGMENT_BYTES << 25;
+const _: () = assert!(MOST_BYTES == SEGMENT_BYTES << 25);
 
 /// Bytes of the places of each class, header included.
 pub const CLASSES: [u32; 31] = [
@@ -24,7 +24,7 @@ pub const HEADER: u64 = 16;
 /// Key and value together have this many bytes at most.
 pub const LONGEST_BLOB: usize = 1048576 - HEADER as usize;
 
-/// The class for so many bytes of key and value.
+/// The class for this many bytes of key and value.
 pub fn class_of(bytes: usize) -> Option<u8> {
     let whole = bytes as u64 + HEADER;
     CLASSES
@@ -33,7 +33,7 @@ pub fn class_of(bytes: usize) -> Option<u8> {
         .map(|class| class as u8)
 }
 
-/// Whether a place for so many bytes of key and value is free.
+/// Whether a place for this many bytes of key and value is free.
 pub fn has_place(free: &FreePlaces, bytes: usize) -> bool {
     let least = class_of(bytes).unwrap_or(0);
     (least..CLASSES.len() as u8).any(|class| free.count(class) > 0)

@@ -193,7 +193,7 @@ impl Arena {
     }
 
     /// Whether a put may begin: its leaf, its record and their followers will find room, and its blob, where it
-    /// has one of so many bytes.
+    /// has one of this many bytes.
     #[inline]
     pub fn has_room(&self, blob: Option<usize>) -> bool {
         if self.chunks_left(self.next.load(Relaxed)) > RESERVE {
@@ -430,6 +430,16 @@ impl Arena {
             self.live[chunk as usize].get()?.get(within as usize)
         });
         found.unwrap_or(&NONE)
+    }
+
+    /// The first live record of a segment from this one on.
+    pub fn next_live(&self, segment: u32, from: u32) -> Option<u32> {
+        let bits = self.live_bits(segment);
+        (from / 64..2).find_map(|word| {
+            let skip = if word == from / 64 { from % 64 } else { 0 };
+            let left = bits[word as usize].load(Relaxed) >> skip << skip;
+            (left != 0).then(|| word * 64 + left.trailing_zeros())
+        })
     }
 
     /// Marks a record live or dead.

@@ -7,7 +7,7 @@
 
 /// Pairs by which a buffer grows at least.
 pub const CHUNK_PAIRS: usize = 4;
-/// Bytes of so many pairs.
+/// Bytes of this many pairs.
 pub const CHUNK_BYTES: usize = bytes_of(CHUNK_PAIRS);
 
 /// A buffer grows by this part of itself, if it may, so that a pair is seldom moved.
@@ -79,7 +79,7 @@ pub struct Entry {
 /// Bytes of key, value and place in the log.
 const PAIR_BYTES: usize = 20;
 
-/// Bytes of a buffer with room for so many pairs.
+/// Bytes of a buffer with room for this many pairs.
 const fn bytes_of(room: usize) -> usize {
     room * (2 + PAIR_BYTES)
 }
@@ -196,7 +196,7 @@ impl Buffer {
         self.set(self.len() - 1, entry);
     }
 
-    /// Makes room for so many pairs, so that it need not grow before it has them.
+    /// Makes room for this many pairs, so that it need not grow before it has them.
     pub fn reserve(&mut self, pairs: usize) {
         if pairs > self.room() {
             self.resize(pairs.next_multiple_of(CHUNK_PAIRS));

@@ -1,7 +1,8 @@
 //! From a key to its last-level node: two sorted levels in memory.
 //!
 //! A lookup takes the lock shared for as long as two binary searches take; only a split or a merge of nodes
-//! takes it exclusively, with the latches of those nodes held. Nobody waits for a latch with this lock.
+//! takes it exclusively, with the latches of those nodes held. No thread waits for a latch while it has
+//! this lock.
 
 use std::sync::Arc;
 use terrace_base::sync::RwLock;

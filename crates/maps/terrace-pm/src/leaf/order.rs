@@ -1,10 +1,10 @@
 //! Few pairs put in the order of their keys, as those of a leaf lie there in none.
 //!
 //! Each one's place is the number of those that are less. What is compared is a mark of 16 bits: 11 of the key, and
-//! the number of the pair. A compiler compares eight of them at a time, and nothing hangs on a branch that nobody
-//! can foresee. What these bits do not tell apart is put in order one by one.
+//! the number of the pair. A compiler compares eight of them at a time, and nothing hangs on a branch that no
+//! processor can foresee. What these bits do not tell apart is put in order one by one.
 
-/// So many pairs are few: those of a leaf, and some that are buffered for it.
+/// This many pairs are few: those of a leaf, and some that are buffered for it.
 pub const FEW: usize = 32;
 
 /// Bits of a mark that are the number of its pair; the others are its key's.

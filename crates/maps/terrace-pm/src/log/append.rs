@@ -90,7 +90,7 @@ impl Log {
         self.segments.load(Relaxed)
     }
 
-    /// Whether it holds more than it should, with so many live records.
+    /// Whether it holds more than it should, with this many live records.
     #[inline]
     pub fn is_over(&self, live: usize) -> bool {
         let records = self.arena.layout().shape.records as usize;
@@ -163,6 +163,27 @@ impl Log {
     #[inline]
     pub fn bury(&self, place: Place) {
         self.arena.set_live(place.segment, place.index, false);
+    }
+
+    /// For planted faults: frees what is dead by the wrong rule.
+    pub fn free_dead(&self) -> Result<()> {
+        for partition in 0..self.count() {
+            let mut locked = self.lock(partition);
+            if planted(Planted::FreedInAnyOrder) {
+                locked.free_anywhere();
+                continue;
+            }
+            loop {
+                let known = locked.partition();
+                let is_dead = known.segments.len() > 1
+                    && (self.arena.next_live(known.segments[0].number, 0)).is_none();
+                if !is_dead {
+                    break;
+                }
+                locked.free_tail(true)?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of memory for blobs that are free when the tail has passed their records.

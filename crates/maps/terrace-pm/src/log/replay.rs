@@ -92,7 +92,7 @@ impl Found {
             match is_ours {
                 true => {
                     if let Some(twice) = found[partition as usize].insert(ordinal, number) {
-                        // Two with one header: one is a copy that nobody wrote.
+                        // Two with one header: one is a copy that no writer wrote.
                         return Err(Error::corrupt(
                             arena.pm().name(),
                             u64::from(twice) * SEGMENT_BYTES,

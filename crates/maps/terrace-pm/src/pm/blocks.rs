@@ -1,4 +1,4 @@
-//! The blocks of a file: every byte that is mapped has one of its own before anybody looks at it. A store to a
+//! The blocks of a file: every byte that is mapped has one of its own before any code looks at it. A store to a
 //! page without one would end the process on a full disk, and on tmpfs a load would, too.
 
 use std::fs::File;

@@ -13,7 +13,7 @@ use super::flush::{self, Instruction};
 use super::mapped::Mapped;
 use super::pages::{PAGE, Pages, Waiting};
 use super::{Domain, LINE_WORDS, Order, Pm, blocks, probe};
-use crate::arena::{SUPERBLOCK_BYTES, Superblock, is_being_made};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock, is_being_made};
 
 /// How a file becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub struct Device {
     /// Held by the thread that makes the file longer.
     growing: Mutex<()>,
     /// Held by the thread that syncs: whoever comes meanwhile waits, as its pages may be among those. True
-    /// once a sync has failed: nobody knows what of it is durable.
+    /// once a sync has failed: it is not known what of it is durable.
     syncing: Mutex<bool>,
     owner: Owner,
 }
@@ -310,7 +310,7 @@ impl Pm for Device {
         match self.kind {
             // The caches are durable.
             Kind::Dax(None) => Ok(()),
-            // A device cannot be synced; stores that nobody flushed may be of a life that was Buffered.
+            // A device cannot be synced; stores that were not flushed may be of a life that was Buffered.
             Kind::Dax(Some(instruction)) if self.fixed => {
                 flush::flush(self.words(), instruction);
                 flush::fence();

@@ -52,7 +52,7 @@ impl Mapped {
     pub fn words(&self, count: usize) -> &[AtomicU64] {
         let count = count.min(self.capacity / 8);
         // SAFETY: the mapping has `capacity` bytes, begins at a page, stays until `self` is dropped, and
-        // any bytes are a valid `AtomicU64`; nobody in this process reaches it in another way.
+        // any bytes are a valid `AtomicU64`; no code in this process reaches it in another way.
         unsafe { core::slice::from_raw_parts(self.at.cast::<AtomicU64>(), count) }
     }
 

@@ -37,7 +37,7 @@ pub enum Event {
         /// Which thread.
         thread: u64,
     },
-    /// The memory has grown to so many words of zeros, durably.
+    /// The memory has grown to this many words of zeros, durably.
     Grow(usize),
     /// Everything is durable.
     Sync,

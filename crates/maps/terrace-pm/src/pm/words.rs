@@ -71,7 +71,7 @@ pub trait Pm: Send + Sync {
     /// Told by readers how many lines of leaves they have read; only counters listen.
     fn has_read(&self, _lines: u64) {}
 
-    /// Whether fences are so slow that nobody should wait for one with a latch held.
+    /// Whether fences are so slow that no thread should wait for one with a latch held.
     fn is_slow(&self) -> bool {
         false
     }
@@ -134,7 +134,7 @@ impl Pm for Box<dyn Pm> {
     }
 }
 
-/// Stores these words to memory of which nobody notes what is stored.
+/// Stores these words to memory where stores are not noted.
 pub(super) fn store_words(words: &[AtomicU64], word: usize, values: &[u64]) {
     let places = words.get(word..).unwrap_or_default();
     for (place, value) in places.iter().zip(values) {

@@ -12,7 +12,7 @@ use crate::key::Own;
 use crate::last::Node;
 use crate::leaf::Leaf;
 
-/// So many places of leaves are read by one thread, more by several.
+/// This many places of leaves are read by one thread, more by several.
 const PARALLEL: usize = 4096;
 
 /// A node's low and the node.
@@ -75,7 +75,7 @@ fn header<O: Own>(arena: &Arena, number: u32, is_first: bool) -> Result<Header<O
 }
 
 impl<O: Own> Table<O> {
-    /// Of all leaves, read by so many threads; of none where one thread is enough, or the memory is not.
+    /// Of all leaves, read by this many threads; of none where one thread is enough, or the memory is not.
     fn read(arena: &Arena, threads: usize, memory: u64) -> Result<Table<O>> {
         let mut table = Table {
             chunks: arena.leaf_chunks(),

@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use terrace_base::checksum::mix;
 use terrace_base::{Error, Result};
 
-use crate::arena::{Arena, BlobRef, Layout, MAKING, MARK, Shape, State, Superblock};
+use crate::arena::{Arena, BlobRef, Layout};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, code_name};
 use crate::last::Directory;
 use crate::leaf::{Leaf, write_new};
 use crate::log::{Found, Log, Partition, tail_word};
 use crate::pm::{Domain, Pm};
+use crate::superblock::{MAKING, MARK, MOST_BYTES, Shape, State, Superblock};
 use crate::tree::{Budget, Settings, Tree};
 
 /// Leaves of a node after opening, of those that it can have, so that the first splits of leaves do not
@@ -244,10 +245,7 @@ fn is_blank(pm: &dyn Pm) -> bool {
 
 /// A new map, durable before its superblock is.
 fn create(pm: &Arc<dyn Pm>, opening: &Opening) -> Result<Superblock> {
-    let capacity = opening
-        .capacity
-        .min(pm.capacity())
-        .min(crate::arena::MOST_BYTES);
+    let capacity = opening.capacity.min(pm.capacity()).min(MOST_BYTES);
     let map_id = opening.map_id.unwrap_or_else(|| {
         let random = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),

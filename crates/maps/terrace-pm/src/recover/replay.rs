@@ -25,7 +25,7 @@ use crate::tree::Tree;
 const BYTES: usize = 2 * size_of::<u32>();
 /// Bytes beside them where pairs have blobs.
 const BLOB_BYTES: usize = size_of::<(u64, u32)>();
-/// Of what the memory has left they take one part of so many; buffers are filled meanwhile.
+/// Of what the memory has left they take one part in this many; buffers are filled meanwhile.
 const PART_OF_MEMORY: u64 = 2;
 /// The number of no node.
 const NONE: u32 = u32::MAX;
@@ -185,7 +185,7 @@ impl<O: Own> Tree<O> {
             }
             count += (nodes.len() - before) as u64;
             if planted(Planted::ReplayFrees) {
-                self.free_dead()?;
+                self.log.free_dead()?;
             }
         }
         for node in nodes.iter().filter(|node| **node != NONE) {

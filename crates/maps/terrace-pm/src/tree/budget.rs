@@ -15,12 +15,12 @@ pub const LEAST: usize = 4;
 /// records for it, and for each of them two places of blobs are remembered until the tail has passed it.
 const LIMBO_BYTES: u64 = 48;
 
-/// New keys leave one part of so many of the memory for opening, as what the index takes then is not to the byte
+/// New keys leave one part in this many of the memory for opening, as what the index takes then is not to the byte
 /// what it took before.
 const KEPT_PART: u64 = 32;
-/// An index that is larger than the memory by one part of so many, and by so many bytes or half of a smaller
-/// memory, is opened all the same: what a new chunk of the log and some splits take is seen only when the memory
-/// is next shared out.
+/// An index that is larger than the memory by one part in `OVER_PART`, and by `OVER_BYTES` bytes or half of a
+/// smaller memory, is opened all the same: what a new chunk of the log and some splits take is seen only when the
+/// memory is next shared out.
 const OVER_PART: u64 = 16;
 const OVER_BYTES: u64 = 32 << 10;
 
@@ -45,7 +45,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Of so many bytes.
+    /// Of this many bytes.
     pub fn new(memory: u64, blobs: bool) -> Budget {
         Budget {
             memory,
@@ -69,7 +69,7 @@ impl Budget {
         self.memory
     }
 
-    /// Nodes, leaves and bytes have changed by so much.
+    /// Nodes, leaves and bytes have changed by these amounts.
     #[inline]
     pub fn change(&self, nodes: i64, leaves: i64, index: i64, buffers: i64) {
         if nodes != 0 || leaves != 0 {
@@ -96,7 +96,7 @@ impl Budget {
         self.share_out();
     }
 
-    /// Bytes that nobody has.
+    /// Bytes that are not in use.
     pub fn left(&self) -> u64 {
         self.memory.saturating_sub(self.used())
     }
@@ -166,7 +166,7 @@ impl Budget {
         if self.is_used_up() { 0 } else { MOST_A_NODE }
     }
 
-    /// How many pairs a node of so many leaves may buffer. A hot one may have twice its share while others
+    /// How many pairs a node of this many leaves may buffer. A hot one may have twice its share while others
     /// leave a quarter of all unused.
     #[inline]
     pub fn cap(&self, leaves: usize) -> usize {

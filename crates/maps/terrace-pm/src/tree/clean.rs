@@ -25,7 +25,7 @@ const DRAINS: usize = 1;
 const MOST_WAITED: u32 = 64;
 
 impl<O: Own> Tree<O> {
-    /// A few steps, if the log is over its mark and nobody else is at it.
+    /// A few steps, if the log is over its mark and no other thread does it.
     pub(crate) fn clean(&self) -> Result<()> {
         if !self.log.is_over(self.buffered()) {
             return Ok(());
@@ -41,8 +41,8 @@ impl<O: Own> Tree<O> {
         self.step(&mut hand, false)
     }
 
-    /// As many steps as free a segment in every partition: the file is full, for a put with a blob of so many
-    /// bytes at least.
+    /// As many steps as free a segment in every partition: the file is full, for a put with a blob of this
+    /// many bytes at least.
     pub(crate) fn clean_hard(&self, blob: Option<usize>) -> Result<()> {
         let mut hand = self.cleaner.lock();
         // What tails have passed is free behind a fence.
@@ -60,7 +60,7 @@ impl<O: Own> Tree<O> {
 
     fn step(&self, hand: &mut Hand, at_once: bool) -> Result<()> {
         if planted(Planted::FreedInAnyOrder) {
-            return self.free_dead();
+            return self.log.free_dead();
         }
         let (partition, segment) = match hand.at {
             Some(at) => at,
@@ -74,7 +74,7 @@ impl<O: Own> Tree<O> {
             }
         };
         let (mut copies, mut drains) = (0, 0);
-        while let Some(index) = self.next_live(segment.number, hand.next) {
+        while let Some(index) = self.arena.next_live(segment.number, hand.next) {
             if copies >= COPIES || drains >= DRAINS {
                 return Ok(());
             }
@@ -89,13 +89,14 @@ impl<O: Own> Tree<O> {
                 hand.next = index + 1;
             }
         }
-        if self.next_live(segment.number, 0).is_some() {
-            // Somebody's record that was not in its buffer yet: look at it the next time.
+        if self.arena.next_live(segment.number, 0).is_some() {
+            // A record of another thread that was not in its buffer yet: look at it the next time.
             hand.next = 0;
             return Ok(());
         }
         let mut log = self.log.lock(partition);
-        // What replaced its records is often made durable by somebody's write soon, with no fence more.
+        // What replaced its records is often made durable soon by the write of another thread, with no fence
+        // more.
         if log.is_pending() && hand.waited < MOST_WAITED && !at_once {
             hand.waited += 1;
             return Ok(());
@@ -111,15 +112,6 @@ impl<O: Own> Tree<O> {
         let mut locked = self.log.lock(partition);
         let known = locked.partition();
         (known.segments.len() > 1).then(|| (partition, known.segments[0]))
-    }
-
-    fn next_live(&self, segment: u32, from: u32) -> Option<u32> {
-        let bits = self.arena.live_bits(segment);
-        (from / 64..2).find_map(|word| {
-            let skip = if word == from / 64 { from % 64 } else { 0 };
-            let left = bits[word as usize].load(Relaxed) >> skip << skip;
-            (left != 0).then(|| word * 64 + left.trailing_zeros())
-        })
     }
 
     /// Copies a live record to the head, or drains the leaf of its pair; whether it drained.
@@ -172,26 +164,5 @@ impl<O: Own> Tree<O> {
         self.log.bury(place);
         self.counters.copies.fetch_add(1, Relaxed);
         Ok(false)
-    }
-
-    /// For planted faults: frees what is dead by the wrong rule.
-    pub(crate) fn free_dead(&self) -> Result<()> {
-        for partition in 0..self.log.count() {
-            let mut locked = self.log.lock(partition);
-            if planted(Planted::FreedInAnyOrder) {
-                locked.free_anywhere();
-                continue;
-            }
-            loop {
-                let known = locked.partition();
-                let is_dead = known.segments.len() > 1
-                    && self.next_live(known.segments[0].number, 0).is_none();
-                if !is_dead {
-                    break;
-                }
-                locked.free_tail(true)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::hand::Hand;
 use crate::arena::{Arena, BlobRef};
 use crate::faults::{Planted, planted};
 use crate::key::{Own, ValueOut};
-use crate::last::{Buffers, Directory, LEAVES_OF_TAGS, PAPER_BUFFER, PAPER_SLOTS};
+use crate::last::{Buffers, Directory, LEAVES_OF_TAGS, Node, PAPER_BUFFER, PAPER_SLOTS};
 use crate::log::Log;
 
 /// Settings of the tree that do not change while it is open.
@@ -40,7 +40,7 @@ impl Settings {
     /// Leaves of a node before it is divided.
     pub fn most_leaves(&self) -> usize {
         match self.buffers {
-            // Each leaf of a drain may split, and tags know so many leaves.
+            // Each leaf of a drain may split, and tags know this many leaves.
             Buffers::Elastic => self.node_leaves.min(LEAVES_OF_TAGS - self.drained),
             // The literal node splits when its index part takes all but four slots.
             Buffers::Literal => (PAPER_SLOTS - 4).min(self.node_leaves),
@@ -130,7 +130,7 @@ impl<O: Own> Tree<O> {
     }
 
     /// An error in a process that was forked from the one that opened it: it has the same file, another copy
-    /// of the index, and perhaps a latch that nobody will ever let go of.
+    /// of the index, and perhaps a latch that no thread will ever release.
     pub fn check_process(&self) -> Result<()> {
         if self.is_here() {
             return Ok(());
@@ -138,7 +138,8 @@ impl<O: Own> Tree<O> {
         Err(of_another_process())
     }
 
-    /// An error if a fence has failed: nobody knows what is durable, so nothing more is written (rule 16).
+    /// An error if a fence has failed: it is not known what is durable, so nothing more is written (rule
+    /// 16).
     pub fn check_poison(&self) -> Result<()> {
         if !self.is_poisoned.load(Acquire) {
             return Ok(());
@@ -199,5 +200,12 @@ impl<O: Own> Tree<O> {
     /// Pairs in buffers.
     pub fn buffered(&self) -> usize {
         self.buffered.load(Relaxed)
+    }
+
+    /// The node of a key.
+    pub(crate) fn node(&self, key: &O) -> Result<Arc<Node<O>>> {
+        self.directory
+            .find(key)
+            .ok_or_else(|| Error::invalid("a map without nodes"))
     }
 }

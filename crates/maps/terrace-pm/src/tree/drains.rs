@@ -22,7 +22,7 @@ const MOST_LINES: usize = 24;
 /// Nodes with fewer leaves than this, or than a quarter of what they may have, look for a neighbour to merge with.
 const FEW_LEAVES: usize = 2;
 
-/// So many leaves, these first, and then those for which most is buffered; none for which nothing is.
+/// This many leaves, these first, and then those for which most is buffered; none for which nothing is.
 fn fullest(counts: &[u16; 32], mut order: Vec<usize>, many: usize) -> Vec<usize> {
     let mut left = *counts;
     for leaf in &order {
@@ -64,28 +64,6 @@ struct Begun<O> {
 }
 
 impl<O: Own> Tree<O> {
-    /// How many pairs a node may buffer.
-    pub(crate) fn cap(&self, body: &Body<O>) -> usize {
-        match self.settings.buffers {
-            Buffers::Elastic if self.settings.node_leaves < 8 => 5,
-            Buffers::Elastic => self.budget.cap(body.leaves.len()),
-            // One slot more is for the pair that finds the others taken: it is there before the node is drained.
-            _ => PAPER_SLOTS
-                .saturating_sub(body.leaves.len())
-                .max(super::budget::LEAST),
-        }
-    }
-
-    /// The same while records are replayed: as many as it had before, where there is room.
-    pub(crate) fn cap_when_opened(&self, body: &Body<O>) -> usize {
-        match self.settings.buffers {
-            Buffers::Elastic if self.settings.node_leaves >= 8 => {
-                self.cap(body).max(self.budget.cap_when_opened())
-            }
-            _ => self.cap(body),
-        }
-    }
-
     fn most_leaves(&self) -> usize {
         self.settings.most_leaves()
     }
@@ -236,7 +214,7 @@ impl<O: Own> Tree<O> {
         let mut failed = Ok(());
         for node in &full {
             let body = node.node.body.write();
-            // Somebody else may have drained it, or merged it away.
+            // Another thread may have drained it, or merged it away.
             if body.is_dead || !self.is_full(&body) {
                 continue;
             }
@@ -289,7 +267,7 @@ impl<O: Own> Tree<O> {
                     self.log.bury(body.buffer.place(pair.entry));
                 }
             }
-            self.free_dead()?;
+            self.log.free_dead()?;
         }
         self.fence_blobs(&leaves)?;
         let ready = begin::<O>(&self.arena, self.settings.blobs, &leaves)?;
@@ -320,7 +298,7 @@ impl<O: Own> Tree<O> {
         let index = body.bytes() - before;
         body.buffer.remove_all(&drained.done);
         if self.is_open.load(Relaxed) {
-            // While records are replayed nothing is freed: what nobody refers to is found afterwards.
+            // While records are replayed nothing is freed: what nothing points to is found afterwards.
             for blob in drained.dropped.into_iter().filter(|blob| *blob != 0) {
                 let partition = self.log.partition_of(BlobRef(blob).hash());
                 self.log.lock(partition).drop_blob(blob);
@@ -455,13 +433,6 @@ impl<O: Own> Tree<O> {
         nodes.reverse();
         self.directory.insert(nodes);
         self.share_out();
-    }
-
-    /// Shares the memory out anew.
-    pub(crate) fn share_out(&self) {
-        let other = self.arena.memory() + (self.log.memory() + self.directory.bytes()) as u64;
-        self.budget.set_other(other, self.log.limbo() as u64);
-        self.budget.share_out();
     }
 
     /// Takes the leaves of the next node over, where a node has shrunk to one: a queue would leave a

@@ -10,6 +10,7 @@ mod drains;
 mod hand;
 mod range;
 mod read;
+mod room;
 mod window;
 mod write;
 

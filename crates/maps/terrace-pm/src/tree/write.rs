@@ -1,19 +1,18 @@
 //! Puts and deletes: into the log, then into the buffer of the key's node.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use terrace_base::{Error, Result, max_key_bytes};
 
 use super::core::Tree;
 use super::drains::Full;
 use crate::key::{Own, ValueIn, ValueOut, fingerprint};
-use crate::last::{Body, Buffers, Entry, Node};
-use crate::log::{GROUP, Op};
+use crate::last::{Body, Entry};
+use crate::log::Op;
 
 /// Longest key, in bytes: that of the smallest pages.
 const LONGEST_KEY: usize = max_key_bytes(4096);
 
-/// After so many writes the memory is shared out anew.
+/// After this many writes the memory is shared out anew.
 const SHARED_ANEW: u64 = 1024;
 
 /// What becomes of a key.
@@ -26,7 +25,7 @@ pub enum Change<'a> {
 
 /// Which value a key must have now for the change to be made.
 pub enum Wanted<'a> {
-    /// Any; nobody looks.
+    /// Any; no reader looks.
     Any,
     /// None: the key must not be there.
     Absent,
@@ -305,36 +304,6 @@ impl<O: Own> Tree<O> {
                     .write_blob(hash, sequence, key.bytes(), bytes, false)?;
                 Ok(blob.0)
             }
-        }
-    }
-
-    /// The node of a key.
-    pub(crate) fn node(&self, key: &O) -> Result<Arc<Node<O>>> {
-        self.directory
-            .find(key)
-            .ok_or_else(|| Error::invalid("a map without nodes"))
-    }
-
-    /// Whether a full node may take some pairs more, as it is drained when its group is committed. The memory
-    /// is kept.
-    fn may_wait(&self, body: &Body<O>) -> bool {
-        body.buffer.len() < self.cap(body) + GROUP
-            && !(body.buffer.is_at_end() && self.budget.is_used_up())
-    }
-
-    /// Whether a node must drain before it takes another pair.
-    pub(crate) fn is_full(&self, body: &Body<O>) -> bool {
-        let len = body.buffer.len();
-        len >= self.cap(body)
-            || (self.settings.buffers == Buffers::Elastic
-                && len >= super::budget::LEAST
-                && body.buffer.is_at_end()
-                && self.budget.is_used_up())
-    }
-
-    pub(crate) fn count_buffer(&self, before: usize, after: usize) {
-        if before != after {
-            self.budget.change(0, 0, 0, after as i64 - before as i64);
         }
     }
 

@@ -10,7 +10,7 @@ use terrace_pm::{Buffers, Options, PmMap, Report};
 
 /// Bytes of a tiny map.
 pub const CAPACITY: u64 = 112 << 10;
-/// Images that are tried of one moment; of more, so many are drawn. A factor raises it.
+/// Images that are tried of one moment; of more, this many are drawn. A factor raises it.
 fn most() -> u64 {
     32 * factor().min(128)
 }
@@ -44,6 +44,14 @@ impl Random {
 
 pub fn factor() -> u64 {
     std::env::var("TERRACE_TEST_FACTOR").map_or(1, |f| f.parse().unwrap_or(1))
+}
+
+/// How often a test is to run: a factor times `often`; a quarter of it where none is given.
+pub fn times(often: u64) -> u64 {
+    match factor() {
+        1 => often / 4,
+        factor => often * factor,
+    }
 }
 
 pub type Model = BTreeMap<u64, u64>;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::enumerate::{
-    CAPACITY, Model, Op, Random, apply, apply_to_model, check, empty, factor, in_flight, look,
-    open, with_bytes,
+    CAPACITY, Model, Op, Random, apply, apply_to_model, check, empty, in_flight, look, open, times,
+    with_bytes,
 };
 use terrace_pm::faults::{Planted, plant};
 use terrace_pm::pm::{Event, Images, Sim};
@@ -92,7 +92,7 @@ pub fn history(seed: u64, style: Style) -> Result<u64, String> {
         let (map, sim, found) = check(&image, &model, &flying, style.keys)?;
         map.crash();
         // What was found is what the next life begins with; its stores are durable by then or not, but
-        // it has fenced them before anybody was answered.
+        // it has fenced them before any caller was answered.
         image = sim.image();
         model = found;
     }
@@ -213,7 +213,7 @@ fn killed(seed: u64, style: Style, fault: Option<Planted>) -> Result<(), String>
 fn a_kill_and_then_a_power_cut_lose_nothing() {
     for bytes in [false, true] {
         with_bytes(bytes);
-        for seed in 0..400 * factor() {
+        for seed in 0..times(400) {
             let style = STYLES[(seed % 6) as usize];
             if let Err(problem) = killed(seed, style, None) {
                 panic!("history {seed} of {style:?}, bytes {bytes}: {problem}");
@@ -235,7 +235,7 @@ fn what_a_killed_process_has_not_fenced_and_nobody_syncs_is_found() {
 
 #[test]
 fn random_histories_of_several_lives_lose_nothing() {
-    for seed in 0..300 * factor() {
+    for seed in 0..times(300) {
         let style = STYLES[(seed % 6) as usize];
         if let Err(problem) = history(seed, style) {
             panic!("history {seed} of {style:?}: {problem}");
@@ -246,7 +246,7 @@ fn random_histories_of_several_lives_lose_nothing() {
 #[test]
 fn random_histories_of_byte_strings_lose_nothing() {
     with_bytes(true);
-    for seed in 0..150 * factor() {
+    for seed in 0..times(150) {
         let style = STYLES[(seed % 6) as usize];
         if let Err(problem) = history(seed, style) {
             panic!("history {seed} of {style:?}: {problem}");

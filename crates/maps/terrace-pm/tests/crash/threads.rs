@@ -20,7 +20,7 @@ type Map = PmMap<u64, u64>;
 const KEYS: u64 = 9;
 const THREADS: u64 = 3;
 /// Bytes of a map: more than one thread needs, as in some orders each of them has a group in the log before
-/// anybody has cleaned behind it.
+/// a thread has cleaned behind it.
 const CAPACITY: u64 = 144 << 10;
 
 /// What threads do.
@@ -28,7 +28,7 @@ const CAPACITY: u64 = 144 << 10;
 enum Work {
     /// Every single operation, gets and ranges too.
     All,
-    /// Groups, which others may see before they are durable, so nobody looks.
+    /// Groups, which others may see before they are durable, so no reader looks.
     Groups,
 }
 
@@ -227,7 +227,7 @@ fn many(work: Work, fault: Option<Planted>, seeds: u64, ops: u64) -> Result<(), 
 
 #[cfg(not(feature = "shuttle"))]
 mod threads_of_the_system {
-    use super::super::enumerate::factor;
+    use super::super::enumerate::times;
     use super::*;
 
     /// Of a header that a crash has torn nothing stays: with the words of another one that is torn, too, it could
@@ -252,12 +252,12 @@ mod threads_of_the_system {
 
     #[test]
     fn histories_of_threads_that_a_power_cut_ends_are_linearizable() {
-        many(Work::All, None, 40 * factor(), 20).unwrap();
+        many(Work::All, None, times(40), 20).unwrap();
     }
 
     #[test]
     fn histories_of_groups_that_a_power_cut_ends_are_linearizable() {
-        many(Work::Groups, None, 40 * factor(), 12).unwrap();
+        many(Work::Groups, None, times(40), 12).unwrap();
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod under_the_checker {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::super::enumerate::factor;
+    use super::super::enumerate::times;
     use super::*;
 
     /// Each order of steps is another history, of another seed.
@@ -308,7 +308,7 @@ mod under_the_checker {
     }
 
     fn rounds() -> usize {
-        60 * factor() as usize
+        times(60) as usize
     }
 
     #[test]

@@ -211,7 +211,7 @@ fn memory_that_was_used_up_is_found_again_when_the_index_shrinks() {
     assert!(map.verify().unwrap().is_clean());
 }
 
-/// A key of so many bytes, in no order.
+/// A key of this many bytes, in no order.
 fn long_key(n: u64, len: usize) -> Vec<u8> {
     let mut key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec();
     key.extend(format!("user {n:012}").into_bytes());

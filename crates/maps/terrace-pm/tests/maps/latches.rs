@@ -93,7 +93,7 @@ fn get_meets_a_split(fault: Option<Planted>) -> Option<u64> {
         if is_armed.swap(0, SeqCst) == 1 {
             let talk = talk.lock().unwrap();
             talk.0.send(()).unwrap();
-            // With the latch held nobody can answer.
+            // With the latch held no thread can answer.
             let _ = talk.1.recv_timeout(Duration::from_millis(500));
         }
     });

@@ -150,7 +150,7 @@ fn program(seed: u64, options: &Options, capacity: u64, keys: u64, steps: u64) {
 
 #[test]
 fn tiny_maps_hold_what_a_btreemap_holds() {
-    for seed in 1..=20 * factor() {
+    for seed in 1..=6 * factor() {
         for options in modes(true) {
             let keys = [5, 30, 200][(seed % 3) as usize];
             program(seed, &options, 1 << 20, keys, 600);
@@ -160,7 +160,7 @@ fn tiny_maps_hold_what_a_btreemap_holds() {
 
 #[test]
 fn ordinary_maps_hold_what_a_btreemap_holds() {
-    for seed in 1..=2 * factor() {
+    for seed in 1..=factor() {
         for options in modes(false) {
             program(seed, &options, 64 << 20, 5000, 20_000);
         }
@@ -169,7 +169,7 @@ fn ordinary_maps_hold_what_a_btreemap_holds() {
 
 #[test]
 fn byte_strings_of_all_lengths_hold_what_a_btreemap_holds() {
-    for seed in 1..=10 * factor() {
+    for seed in 1..=3 * factor() {
         let mut random = Random(seed * 77 + 1);
         let tiny = !seed.is_multiple_of(3);
         let options = if tiny {

@@ -6,12 +6,12 @@
 use terrace::encode::{from_key, key as parts};
 use terrace::{Database, Durability, MapOptions, Tiers, Tree};
 
-use super::filter::{Due, Filter, Ranges, hash, split};
+use super::filter::{Filter, Ranges, StaleFilter, hash, split};
 use super::sketch::Sketch;
 use crate::error::Error;
 use crate::faults::{Fault, planted};
-use crate::table::index::Extract;
-use crate::table::key_map::Span;
+use crate::row::Extract;
+use crate::span::Span;
 
 /// Kinds of keys in the filter: rows, what primary keys begin with, entries of index `n` from here on.
 const ROW: u64 = 0;
@@ -198,7 +198,7 @@ impl Trees {
         &self,
         index: Option<usize>,
         prefix: usize,
-        due: &Due,
+        due: &StaleFilter,
     ) -> Result<Vec<(Vec<u8>, Filter)>, Error> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         match index {
@@ -253,7 +253,7 @@ fn hashes(index: Option<usize>, prefix: usize, key: &[u8]) -> impl Iterator<Item
 pub struct Cold {
     /// The trees.
     pub trees: Trees,
-    /// Ranges that are read lie within keys that begin with the same so many bytes; 0 where they do not.
+    /// Ranges that are read lie within keys that begin with the same `prefix` bytes; 0 where they do not.
     pub prefix: usize,
     /// Of the rows.
     rows: Ranges,
@@ -359,7 +359,7 @@ impl Cold {
     }
 
     /// A filter that is to be made anew from the trees: of which index, and of which keys.
-    pub fn due(&self) -> Option<(Option<usize>, Due)> {
+    pub fn due(&self) -> Option<(Option<usize>, StaleFilter)> {
         let indexes = self.unique.iter().enumerate();
         let due = |(i, known): (usize, &Option<Ranges>)| Some((Some(i), known.as_ref()?.due()?));
         let rows = self.rows.due().map(|due| (None, due));
@@ -367,7 +367,12 @@ impl Cold {
     }
 
     /// Takes what was made.
-    pub fn take(&mut self, index: Option<usize>, due: &Due, filters: Vec<(Vec<u8>, Filter)>) {
+    pub fn take(
+        &mut self,
+        index: Option<usize>,
+        due: &StaleFilter,
+        filters: Vec<(Vec<u8>, Filter)>,
+    ) {
         let known = match index {
             None => Some(&mut self.rows),
             Some(index) => self.unique[index].as_mut(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::cold::Found;
-use crate::table::key_map::Span;
+use crate::span::Span;
 
 /// Rows of a range at first; four times as many each time that is too few.
 const FIRST: usize = 32;
@@ -37,7 +37,7 @@ pub enum Want {
         high: Option<Vec<u8>>,
         /// From the high end.
         back: bool,
-        /// So many.
+        /// This many.
         limit: usize,
     },
 }
@@ -58,7 +58,7 @@ pub struct FetchedRange {
     pub complete: bool,
 }
 
-/// See the module's text.
+/// What a transaction has asked of the disk, and what came of it.
 #[derive(Default)]
 pub struct Fetched {
     rows: HashMap<Place, (Option<Vec<u8>>, u32)>,

@@ -35,7 +35,7 @@ fn mix(mut x: u64) -> u64 {
 }
 
 impl Filter {
-    /// One with room for so many keys.
+    /// One with room for this many keys.
     pub fn new(keys: u64) -> Filter {
         let lines = (keys.max(LEAST) * BITS).div_ceil(512) as usize;
         Filter {
@@ -44,7 +44,7 @@ impl Filter {
         }
     }
 
-    /// One for so many keys that are there, with room for an eighth more: so it has 10 to 11 bits for a key.
+    /// One for this many keys that are there, with room for an eighth more: so it has 10 to 11 bits for a key.
     pub fn to_grow(keys: usize) -> Filter {
         Filter::new((keys + keys / 8) as u64)
     }
@@ -123,7 +123,7 @@ pub struct Ranges {
 
 /// A range whose filter is to be made anew.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct StaleFilter {
     /// From this key on.
     pub low: Vec<u8>,
     /// To before this one.
@@ -183,7 +183,7 @@ impl Ranges {
     pub fn add(&mut self, key: &[u8], hashes: impl IntoIterator<Item = u64>) {
         if !self.reaches(key) {
             self.greatest = Some(key.into());
-            // Keys that only grow leave full filters behind, which nobody has to make anew.
+            // Keys that only grow leave full filters behind, which never have to be made anew.
             if self.parts.last().is_some_and(|last| last.filter.is_full()) {
                 let next = Part::new(key, Filter::new(MOST as u64));
                 self.bytes += next.bytes();
@@ -204,7 +204,7 @@ impl Ranges {
     }
 
     /// A range whose filter has too many keys, or too many that have gone. O(ranges).
-    pub fn due(&self) -> Option<Due> {
+    pub fn due(&self) -> Option<StaleFilter> {
         let last = self.parts.len() - 1;
         let is_due = |(at, part): (usize, &Part)| {
             let (keys, room) = (part.filter.keys(), part.filter.room());
@@ -213,13 +213,13 @@ impl Ranges {
             keys > full || part.gone * 2 > keys
         };
         let at = self.parts.iter().enumerate().position(is_due)?;
-        Some(Due {
+        Some(StaleFilter {
             low: self.parts[at].low.to_vec(),
             high: self.parts.get(at + 1).map(|next| next.low.to_vec()),
         })
     }
 
-    /// Room for so many ranges more, without many that nobody uses.
+    /// Room for this many ranges more, without many unused ones.
     fn reserve(&mut self, more: usize) {
         if self.parts.capacity() < self.parts.len() + more {
             self.parts.reserve_exact(more + self.parts.len() / 8);
@@ -227,7 +227,7 @@ impl Ranges {
     }
 
     /// Takes the filters that were made of a range, each with its lowest key; none where nothing is there.
-    pub fn take(&mut self, due: &Due, filters: Vec<(Vec<u8>, Filter)>) {
+    pub fn take(&mut self, due: &StaleFilter, filters: Vec<(Vec<u8>, Filter)>) {
         let at = self.at(&due.low);
         let mut parts: Vec<Part> = filters
             .into_iter()

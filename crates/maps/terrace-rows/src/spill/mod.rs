@@ -3,6 +3,4 @@
 pub mod cold;
 pub mod fetched;
 pub mod filter;
-#[cfg(all(test, feature = "planted-faults"))]
-mod moves;
 pub mod sketch;

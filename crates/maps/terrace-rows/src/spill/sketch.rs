@@ -8,7 +8,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// One of so many bytes.
+    /// One of this many bytes.
     pub fn new(bytes: usize) -> Sketch {
         Sketch {
             counters: vec![0; bytes.max(256)],

@@ -5,19 +5,17 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use terrace_mem::{HybridMultiMap, HybridSet, Options, OptionsError};
 
-use super::key_map::{KeyMap, Span, no_number, number};
+use super::key_map::{KeyMap, no_number};
 use super::slab::RowId;
 use crate::faults::{Fault, planted};
+use crate::row::Extract;
+use crate::span::{Span, number};
 
 /// Rows of a list before it becomes a set.
 const LONG: usize = 1024;
-
-/// Appends the key of a row to a buffer; false for a row that cannot be read.
-pub type Extract = Arc<dyn Fn(&[u8], &mut Vec<u8>) -> bool + Send + Sync>;
 
 /// An index.
 pub struct Index {
@@ -46,7 +44,7 @@ struct Lists {
     counted: Cell<usize>,
 }
 
-/// Of the keys of lists so many change before bytes are counted again.
+/// Of the keys of lists one in this many changes before bytes are counted again.
 const COUNTED: usize = 64;
 
 enum Short {

@@ -7,14 +7,15 @@
 //! ([`RowId::GONE`]). A row has bits that say whether the disk has the same image, and whether it may have any.
 
 use super::index::Index;
-use super::key_map::{KeyMap, Span};
+use super::key_map::KeyMap;
 use super::slab::{DIRTY, MAX_ROW, RowId, STORED, Slab, USE};
+use super::undo::{Before, Undo};
 use crate::error::Error;
 use crate::faults::{Fault, planted};
+use crate::span::Span;
 use crate::spill::cold::Cold;
 use crate::spill::fetched::Fetched;
 use crate::stats::TableStats;
-use crate::txn::undo::{Before, Undo};
 
 /// Keys of indexes, one after the other.
 #[derive(Default)]
@@ -211,7 +212,7 @@ impl RawTable {
                 }
             }
             if !complete && below.peek().is_none() {
-                // Nobody knows what comes before this one.
+                // It is not known what comes before this one.
                 short = true;
                 return false;
             }

@@ -5,7 +5,7 @@
 //! A chunk without rows gives its memory back. Where many have few rows, some of them are to be emptied: nothing
 //! comes into these any more, and who keeps rows here moves them one by one ([`Slab::begin_emptying`]).
 
-/// Bytes of a full chunk. Small ones, as the last one of each size has room that nobody uses.
+/// Bytes of a full chunk. Small ones, as the last one of each size has unused room.
 pub const CHUNK: usize = 64 << 10;
 /// The largest row that lies in a slot; longer ones have an allocation of their own.
 const LARGEST: usize = 4096;
@@ -115,7 +115,7 @@ pub struct Slab {
     live: usize,
 }
 
-/// The class of rows of so many bytes, and the size of its slots.
+/// The class of rows of this many bytes, and the size of its slots.
 fn class(len: usize) -> (u8, usize) {
     if len > LARGEST {
         return (LARGE, 0);
@@ -346,8 +346,8 @@ impl Slab {
 
     // ---------------------------------------------------------------- emptying
 
-    /// Lets the chunks with the fewest rows be emptied, as many as the others have room for, if at least so many bytes
-    /// come free by it. Whether it does. O(chunks).
+    /// Lets the chunks with the fewest rows be emptied, as many as the others have room for, if at least this many
+    /// bytes come free by it. Whether it does. O(chunks).
     pub fn begin_emptying(&mut self, least: usize) -> bool {
         if self.bytes - self.live < least {
             return false;

@@ -1,9 +1,9 @@
 //! How rows leave a table's memory and come back, and how rows move together: steps, each over a bounded number of rows.
 
-use super::key_map::Span;
 use super::raw::{RawTable, Target};
 use super::slab::{CHUNK, DIRTY, RowId, STORED, USE};
 use crate::faults::{Fault, planted};
+use crate::span::Span;
 use crate::spill::cold::Down;
 
 /// Rows that a step of the hand takes down, and that it looks at, at most.
@@ -147,7 +147,7 @@ impl RawTable {
 
     // ---------------------------------------------------------------- moving together
 
-    /// Whether chunks of rows are being emptied, or are to be from now on, as at least so many bytes come free by it.
+    /// Whether chunks of rows are being emptied, or are to be from now on, as at least this many bytes come free by it.
     pub fn is_sparse(&mut self, least: usize) -> bool {
         if self.emptied_to.is_none()
             && !planted(Fault::ChunksStaySparse)

@@ -1,4 +1,4 @@
-//! The hand: goes over the rows of a partition, and lets those that nobody uses leave memory.
+//! The hand: goes over the rows of a partition, and lets those that no transaction uses leave memory.
 //!
 //! Invariant: one thread at a time moves the hand of a partition, and holds nothing while it writes to the disk. Who
 //! adds rows meanwhile waits once they are too many, so that the memory is kept.
@@ -12,16 +12,17 @@ use crate::table::raw::RawTable;
 
 /// Bytes of changes after which memory is looked at.
 pub const LOOK: u64 = 16 << 10;
-/// Of a partition's share so much is kept free: the hand begins there, and who adds rows waits only when it is used up.
+/// Of a partition's share one part in this many is kept free: the hand begins there, and who adds rows waits only when
+/// it is used up.
 const SPARE: usize = 64;
 /// Steps of the hand after one transaction while there is spare room: so none takes long.
 const STEPS: usize = 2;
 /// Steps after one transaction at most: others run in between.
 const MOST_STEPS: usize = 64;
-/// Of a share so much free room in chunks with few rows is put together.
+/// Free room in chunks with few rows is put together when it is at least one part in this many of a share.
 const SPARSE: usize = 128;
 
-/// Who moves the hand of a partition; also after a panic nobody does any more.
+/// Moves the hand of a partition; when it is dropped, also after a panic, the hand is free again.
 struct Moves<'a> {
     of: &'a Mutex<Partition>,
     stepped: &'a Condvar,
@@ -98,7 +99,7 @@ fn put_together(partition: &mut Partition, least: usize) -> bool {
     partition.tables.iter_mut().find_map(step).is_some()
 }
 
-/// One step of the hand, over the table whose turn it is; writes while nobody holds the partition.
+/// One step of the hand, over the table whose turn it is; writes while no thread holds the partition.
 fn step(of: &Mutex<Partition>, mut partition: MutexGuard<'_, Partition>) -> Result<(), Error> {
     let tables = partition.tables.len();
     let Some(table) = (0..tables)

@@ -2,7 +2,6 @@
 
 pub mod hand;
 pub mod partition;
-pub mod undo;
 
 use std::ops::RangeBounds;
 use std::sync::MutexGuard;
@@ -11,9 +10,9 @@ use terrace_mem::IndexKey;
 
 use crate::error::Error;
 use crate::row::{KeyBytes, Row, with_bytes};
+use crate::span::Span;
 use crate::spill::fetched::Fetched;
 use crate::table::handle::{Handle, Table, bounds, key_of};
-use crate::table::key_map::Span;
 use crate::table::raw::Place;
 use partition::Partition;
 

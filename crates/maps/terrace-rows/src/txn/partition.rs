@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::undo::Undo;
 use crate::error::Error;
 #[cfg(feature = "planted-faults")]
 use crate::faults::{Fault, planted};
 use crate::table::raw::RawTable;
+use crate::table::undo::{Before, Undo};
 
 /// A lock, also after a panic: what a panic left half done was taken back before the lock was free.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -25,11 +25,11 @@ pub struct Partition {
     pub tables: Vec<RawTable>,
     /// What the transaction has done.
     pub undo: Undo,
-    /// Whether taking back has failed: then nobody knows what is there.
+    /// Whether taking back has failed: then it is not known what is there.
     pub broken: bool,
     /// Bytes of changes since memory was looked at.
     pub changed: u64,
-    /// Whether somebody moves the hand.
+    /// Whether a thread moves the hand.
     pub busy: bool,
     /// Why rows could not leave memory: told to the next transaction.
     pub failure: Option<Error>,
@@ -67,7 +67,7 @@ impl Partition {
         self.broken = true;
         let mut whole = true;
         let Partition { tables, undo, .. } = self;
-        let change = |table: u32, key: &[u8], before: super::undo::Before<'_>| {
+        let change = |table: u32, key: &[u8], before: Before<'_>| {
             whole &= tables[table as usize].take_back(key, before).is_ok();
         };
         #[cfg(feature = "planted-faults")]

@@ -123,7 +123,7 @@ fn run(seed: u64, rounds: u64) -> Result<(), String> {
                 return Err(format!("round {round}: another row is the last one"));
             }
             for p in some.iter().take(20) {
-                // Somebody else with the same badge is refused, wherever the row is.
+                // Another person with the same badge is refused, wherever the row is.
                 let other = Person {
                     id: 20_000,
                     badge: p.badge,

@@ -36,7 +36,7 @@ pub enum WorkloadName {
     Shift,
     /// Transactions that read two records and change both; --json has committed, conflicts, refreshed
     Transfer,
-    /// Reads of 64 records together
+    /// Reads of some records together
     Multiget,
     /// Loading by a process that is killed, then opening: replay of the log
     Replay,
@@ -186,6 +186,10 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: u8,
 
+    /// Keep the hot tier in memory alone: its pages have no place in the file
+    #[arg(long)]
+    pub hot_in_memory: bool,
+
     /// Instead of tiers, the record cache that applications build: nine tenths of the memory for the
     /// records used last, written back when they go, in front of a structure with one tier; with
     /// =treeline all but 2 MiB, and which of them goes is decided as in TreeLine
@@ -227,6 +231,10 @@ pub struct BenchArgs {
     /// Threads that run operations
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub threads: usize,
+
+    /// With --workload multiget: how many records are read together
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub together: usize,
 
     /// How long to measure
     #[arg(long, value_name = "N", default_value_t = 30.0)]

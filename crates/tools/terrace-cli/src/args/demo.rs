@@ -25,7 +25,7 @@ pub struct DemoArgs {
     pub dir: PathBuf,
 
     /// About how long all of it may take; what is not done by then is said
-    // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
+    // A year is longer than any user waits; it also keeps arithmetic on moments safe.
     #[arg(long, value_name = "N", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     pub seconds: u64,

@@ -88,7 +88,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         bail!("a {kind} keeps no order of keys: workloads e and scan need a tree or a table");
     }
     let report = one(args)?;
-    // Whether or not anybody reads what is printed.
+    // Whether or not what is printed is read.
     let plotted = match &args.plot {
         Some(file) => plot(args, &report, file),
         None => Ok(()),
@@ -155,6 +155,7 @@ fn measure(
         own_hashes: args.hashes == HashesName::Own,
         inclusive: args.exclusive.then_some(false),
         hot_heap: args.hot_heap.then_some(true),
+        in_memory: args.hot_in_memory.then_some(true),
         compression: args.compress,
         ..TreeSettings::default()
     };

@@ -46,6 +46,7 @@ pub(super) fn plan(args: &BenchArgs) -> Result<Plan> {
         KeyLayoutName::Hashed => KeyLayout::Hashed,
     };
     plan.threads = args.threads;
+    plan.together = args.together;
     plan.duration = seconds("--seconds", args.seconds)?;
     plan.moves = args.moves;
     plan.warmup = match args.warmup {
@@ -144,7 +145,7 @@ pub(super) fn policy_label(args: &BenchArgs) -> String {
 }
 
 fn seconds(name: &str, value: f64) -> Result<Duration> {
-    // A year is more than anybody wants to wait; it also keeps arithmetic on moments safe.
+    // A year is longer than any user waits; it also keeps arithmetic on moments safe.
     if !(0.0..=31_536_000.0).contains(&value) {
         bail!("{name} takes a number of seconds from 0 to a year, not {value}");
     }

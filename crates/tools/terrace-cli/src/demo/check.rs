@@ -9,7 +9,7 @@ use super::store::Store;
 use crate::progress;
 use crate::text::escape;
 
-/// So many people are listed.
+/// This many people are listed.
 const TOP: usize = 5;
 
 /// How often each person's visits were counted.

@@ -230,7 +230,7 @@ mod tests {
         ] {
             assert!(said.contains(word), "{word}: {said}");
         }
-        // What nobody knows has no line; of what is over nothing is said.
+        // What is not known has no line; of what is over nothing is said.
         assert!(!said.contains("last quarter") && !said.contains("system says"));
         assert!(!said.contains("of one tier"), "{said}");
         assert!(said.lines().all(|line| line.chars().count() <= 100));

@@ -136,8 +136,8 @@ impl<'a> Demo<'a> {
         Duration::from_secs(self.args.seconds).saturating_sub(self.began.elapsed())
     }
 
-    /// The time for the visits of the next of so many stores that are left, each of which takes so long for loading
-    /// and checking.
+    /// The time for the visits of the next of `stores` stores that are left, each of which takes `beside` for
+    /// loading and checking.
     fn share(&self, beside: Duration, stores: u32) -> Duration {
         (self.left().saturating_sub(beside * stores) / stores).max(Duration::from_secs(1))
     }

@@ -6,16 +6,16 @@ use terrace_bench::Distribution;
 use terrace_bench::distribution::Chooser;
 use terrace_bench::rng::{Rng, mix};
 
-/// Visits come in groups of so many: the counts of a group are durable together.
+/// Visits come in groups of this size: the counts of a group are durable together.
 pub const GROUP: u64 = 1000;
-/// So many people can have different names.
+/// At most this many people can have different names.
 pub const MOST_PEOPLE: u64 = 1 << 24;
 /// The random numbers of every run are these.
 const SEED: u64 = 7;
 /// In the order of the alphabet, so that names are in the order of people's numbers.
 const CONSONANTS: &[u8; 16] = b"bdfghklmnprstvwz";
 const VOWELS: &[u8; 4] = b"aeio";
-/// A count has so many digits in front of the profile.
+/// A count has this many digits in front of the profile.
 const DIGITS: usize = 8;
 
 /// Who visits.
@@ -42,7 +42,7 @@ pub struct Person {
 }
 
 impl People {
-    /// So many people, up to [`MOST_PEOPLE`], who visit as the distribution says.
+    /// This many people, up to [`MOST_PEOPLE`], who visit as the distribution says.
     pub fn new(count: u64, distribution: Distribution) -> People {
         People {
             count,

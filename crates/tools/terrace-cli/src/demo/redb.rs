@@ -2,7 +2,7 @@
 //!
 //! It has the same memory as the others: its cache. It writes as it does by itself, through the system's cache,
 //! and syncs it; but its reads go around that cache where the file system lets them, as the others' do, or memory
-//! that nobody has counted would answer them.
+//! that was not counted would answer them.
 
 use anyhow::{Context, Result};
 use redb::{Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
@@ -26,7 +26,7 @@ pub const NAME: &str = "redb";
 /// The name of its file.
 const FILE: &str = "people.redb";
 const PEOPLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("people");
-/// So many people are loaded in a transaction: a cache of a few MiB holds what that changes.
+/// This many people are loaded in a transaction: a cache of a few MiB holds what that changes.
 const TRANSACTION: u64 = 20_000;
 /// What direct reads are multiples of.
 const BLOCK: u64 = 4096;

@@ -56,7 +56,7 @@ impl Outcome {
         self.visits() as f64 / self.seconds.max(1e-9)
     }
 
-    /// So much for each visit.
+    /// The amount for each visit.
     pub fn each(&self, n: u64) -> f64 {
         n as f64 / self.visits().max(1) as f64
     }

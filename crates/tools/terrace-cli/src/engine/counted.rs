@@ -14,6 +14,7 @@ impl Db {
         Counters {
             page_bytes: stats.pages.page_bytes,
             page_reads: stats.pages.reads,
+            read_requests: 0,
             demotion_reads: stats.pages.demotion_reads,
             ageing_reads: stats.pages.ageing_reads,
             page_writes: stats.pages.writes,

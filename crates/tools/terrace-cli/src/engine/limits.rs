@@ -2,7 +2,8 @@
 
 use terrace::MAX_VALUE_BYTES;
 
-/// What is wrong with the length of a key, of which so many bytes are the most, or of a value, if anything.
+/// What is wrong with the length of a key, of which `longest` bytes are the most, or of a value, if
+/// anything.
 pub fn too_long(key: &[u8], value: &[u8], longest_key: usize) -> Option<String> {
     let problem = |what: &str, bytes: usize, most: usize| {
         (bytes > most).then(|| format!("the {what} has {bytes} bytes; {most} are the most"))

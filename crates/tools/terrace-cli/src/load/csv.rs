@@ -108,7 +108,7 @@ impl<R: Read> Csv<R> {
         let mut places = HashMap::new();
         for (place, name) in names.iter().enumerate() {
             // Of two fields with one name a JSON object would keep one, and which is meant by --key or
-            // --value nobody knows.
+            // --value is not known.
             if let Some(before) = places.insert(name, place) {
                 bail!(
                     "the first line names the field {name:?} twice, as fields {} and {}: give each a \

@@ -15,9 +15,9 @@ use crate::engine::Entry;
 /// A record, and until when it is there.
 pub type Record = (Entry, Option<SystemTime>);
 
-/// Records are handed over when there are so many,
+/// Records are handed over when there are this many,
 const BATCH_RECORDS: usize = 256;
-/// or so many bytes; two such batches wait at most.
+/// or this many bytes; two such batches wait at most.
 const BATCH_BYTES: usize = 1 << 20;
 const WAITING: usize = 1;
 
@@ -30,7 +30,7 @@ pub struct Feeder {
 }
 
 impl Feeder {
-    /// One more record, or what is wrong with it. False if nobody wants any more.
+    /// One more record, or what is wrong with it. False if no more are wanted.
     #[must_use]
     pub fn give(&mut self, record: Result<Record>) -> bool {
         self.number += 1;

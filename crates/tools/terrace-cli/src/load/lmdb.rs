@@ -65,8 +65,8 @@ fn environment(args: &LoadArgs) -> Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     // And the one that is meant.
     options.max_dbs(MOST + 1);
-    // SAFETY: read only, and with the store's lock, so whoever writes there by LMDB does no harm; that nobody else
-    // writes to the file is what LMDB asks of every program.
+    // SAFETY: read only, and with the store's lock, so whoever writes there by LMDB does no harm; that no other
+    // process writes to the file is what LMDB asks of every program.
     unsafe {
         options.flags(flags);
         Ok(options.open(&args.file)?)

@@ -32,9 +32,9 @@ use source::Source;
 use stop::Phase;
 use terrace::StructureInfo;
 
-/// A batch is written when it has so many records,
+/// A batch is written when it has this many records,
 const BATCH_RECORDS: usize = 1000;
-/// or so many bytes.
+/// or this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
 /// A longer record or line is refused, so that what is in memory of it has a bound. Whatever a CSV or TSV
 /// file or a dump has for a key and a value of the right lengths is shorter: quotes are doubled at most,
@@ -44,7 +44,7 @@ const BATCH_BYTES: usize = 1 << 20;
 const LONGEST: u64 = 2 * (MAX_VALUE_BYTES + MAX_KEY_BYTES) as u64 + (1 << 20);
 /// Bytes that are read at a time.
 const BUFFER: usize = 256 << 10;
-/// So many malformed lines are shown; the rest is only counted.
+/// This many malformed lines are shown; the rest is only counted.
 const SHOWN: u64 = 20;
 
 /// Refuses an index over columns of rows that will be JSON: it would find some piece of the text.
@@ -122,16 +122,18 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
             || args.compress.is_some()
             || args.tiers.is_some()
             || args.expiring
+            || args.hot_in_memory
             || !args.indexes.is_empty()
         {
             bail!(
-                "the dump says itself which structures its records are of, and how they are made: leave out --structure, --kind, --tiers, --index, --compress and --expiring"
+                "the dump says itself which structures its records are of, and how they are made: leave out --structure, --kind, --tiers, --index, --compress, --expiring and --hot-in-memory"
             );
         }
         return Ok((info.name.clone(), parts::settings(info)?));
     }
     let settings = TreeSettings {
         compression: args.compress,
+        in_memory: args.hot_in_memory.then_some(true),
         expiring: args.expiring || args.expires_field.is_some(),
         tiers: args.tiers.unwrap_or(2),
         expected_tiers: args.tiers,

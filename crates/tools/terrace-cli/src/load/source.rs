@@ -34,7 +34,7 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
     })
 }
 
-/// So many milliseconds after 1970.
+/// This many milliseconds after 1970.
 pub(crate) fn time_of(millis: u64) -> Result<SystemTime> {
     UNIX_EPOCH
         .checked_add(Duration::from_millis(millis))

@@ -36,18 +36,19 @@ pub fn watch() {
     });
 }
 
-/// The loading is at this, in the structure behind so many records, which are loaded.
+/// The loading is at this, in the structure behind this many records, which are loaded.
 pub fn enter(phase: Phase, before: u64) {
     BEFORE.store(before, Relaxed);
     PHASE.store(phase as u8, Relaxed);
 }
 
-/// So many records, of all structures, were taken from the file so far; where they go in batches, written.
+/// This many records, of all structures, were taken from the file so far; where they go in batches,
+/// written.
 pub fn taken(records: u64) {
     TAKEN.store(records, Relaxed);
 }
 
-/// So many, of all structures, were written in order.
+/// This many records, of all structures, were written in order.
 pub fn written(records: u64) {
     WRITTEN.store(records, Relaxed);
 }

@@ -283,7 +283,7 @@ fn an_open_database_is_marked_followed_and_compacted_by_its_process() {
         .run(&["restore", "set", "x", "--to-time", "noon"])
         .code;
     assert_eq!(code, Some(2));
-    // One that nobody has open is opened.
+    // One that no process has open is opened.
     drop(map);
     let said = folder.run(&["mark", "db", "later"]);
     assert!(said.ok().starts_with("later is change "), "{}", said.ok());

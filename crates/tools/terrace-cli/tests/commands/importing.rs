@@ -1,6 +1,6 @@
 //! `terrace import`: records of other stores, whose files are made here by those stores themselves.
 
-// To open an environment of LMDB is a promise that nobody else changes its file below it.
+// To open an environment of LMDB is a promise that no other process changes its file below it.
 #![allow(unsafe_code)]
 
 use crate::common::Folder;

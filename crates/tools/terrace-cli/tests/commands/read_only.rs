@@ -9,7 +9,7 @@ use crate::common::Folder;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_terrace");
 
-/// Nobody, who may only read what all may.
+/// The user "nobody", who may only read what all may.
 const SOMEBODY_ELSE: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 
 fn is_root() -> bool {
@@ -19,7 +19,7 @@ fn is_root() -> bool {
     uid.is_some_and(|uid| uid.split_whitespace().nth(1) == Some("0"))
 }
 
-/// Runs the command as somebody who may not write to the folder; `None` where there is no way to.
+/// Runs the command as a user who may not write to the folder; `None` where there is no way to.
 fn run(dir: &Folder, args: &[&str]) -> Option<Output> {
     let mut command = match is_root() {
         false => Command::new(COMMAND),
@@ -42,7 +42,7 @@ fn run(dir: &Folder, args: &[&str]) -> Option<Output> {
     Some(output)
 }
 
-/// Lets nobody write in the folder of a database, or everybody.
+/// Lets no user write in the folder of a database, or every user.
 fn may_be_written(dir: &Folder, db: &str, may: bool) {
     let folder = dir.0.join(db);
     let (of_folder, of_files) = if may { (0o755, 0o644) } else { (0o555, 0o444) };
@@ -77,7 +77,7 @@ fn what_takes_no_writes_is_backed_up() {
     may_be_written(&dir, "db", true);
     let Some(made) = made else { return };
     assert!(made.status.success(), "{}", told(&made));
-    // It is of somebody else, and nobody else may read it.
+    // It is of another user, and only that user may read it.
     if is_root() {
         dir.run(&["backup", "verify", "set"]).ok();
     }
@@ -196,14 +196,14 @@ fn a_database_on_media_that_take_no_writes_is_read_even_without_its_lock() {
     for lock in [true, false] {
         if !lock {
             std::fs::remove_file(dir.0.join("db/LOCK")).unwrap();
-            // Where one may write there is no such database: who copied it says that nobody does.
+            // Where one may write there is no such database: whoever copied it says that no process writes.
             assert!(
                 terrace::Database::open_read_only(dir.0.join("db"), terrace::Options::new())
                     .is_err()
             );
         }
         for args in READING {
-            // Nobody outside sees the mount.
+            // No process outside sees the mount.
             let mounted = "mount --bind . . && mount -o remount,ro,bind . && cd \"$PWD\" && \
                            ! touch new 2> /dev/null || exit 77; exec \"$0\" \"$@\"";
             let mut command = Command::new("unshare");

@@ -37,7 +37,7 @@ impl Served {
             let _ = (child.kill(), child.wait());
             panic!("{args:?} did not say where its page is: {told}");
         };
-        // Somebody reads the rest, so that the command does not wait for that.
+        // A thread reads the rest, so that the command does not wait for a reader.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Served { child, address }
     }
@@ -280,7 +280,7 @@ fn top_prints_frames_for_programs() {
     let parts = frame["memory"].as_array().unwrap().iter();
     let sum: u64 = parts.map(|part| part["bytes"].as_u64().unwrap()).sum();
     assert_eq!(Some(sum), frame["memory_limit"].as_u64());
-    // One a line, until nobody reads any more.
+    // One a line, until no process reads any more.
     let ran = Command::new("sh")
         .args(["-c", "\"$0\" top db --json | head -n 2"])
         .arg(env!("CARGO_BIN_EXE_terrace"))

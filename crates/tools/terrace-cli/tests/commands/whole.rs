@@ -105,11 +105,11 @@ fn a_database_that_is_opened_with_control_answers_while_it_is_open() {
         top.starts_with("terrace db ") && top.contains("main "),
         "{top}"
     );
-    // Records are read and written by nobody else.
+    // No other process reads or writes records.
     dir.run(&["get", "db", "k"]).fails(&["is open elsewhere"]);
     drop((tree, db));
     assert_eq!(dir.run(&["get", "db", "k"]).ok(), "v\n");
-    // One that nobody has open is opened.
+    // One that no process has open is opened.
     assert!(dir.run(&["top", "db", "--once"]).ok().contains("main "));
     dir.run(&["top", "db"]).fails(&["no terminal", "--once"]);
     dir.run(&["view", "db", "--http", "0.0.0.0:0"])
@@ -189,6 +189,20 @@ const SMALL: [&str; 10] = [
     "0.2",
 ];
 
+/// For many runs.
+const TINY: [&str; 10] = [
+    "--records",
+    "6k",
+    "--memory",
+    "5MiB",
+    "--threads",
+    "2",
+    "--seconds",
+    "0.2",
+    "--warmup",
+    "0",
+];
+
 /// Values of which half compresses take fewer pages where they are, and all are right.
 #[test]
 fn half_random_values_take_fewer_pages_compressed() {
@@ -206,7 +220,7 @@ fn half_random_values_take_fewer_pages_compressed() {
         ];
         let rest = ["--value-random", ".5", "--remove", "--json", "--audit"];
         // More than the memory holds, so that most of it is in the last level.
-        let much = ["--records", "100k", "--memory", "6MiB", "--seconds", "0.5"];
+        let much = ["--records", "60k", "--memory", "4MiB", "--seconds", "0.2"];
         let json = dir.run(&[&args[..], &rest, &much].concat()).json();
         assert_eq!(json["compression"], how);
         assert_eq!(json["value_random"], 0.5);
@@ -241,7 +255,7 @@ fn every_workload_runs(structure: &str) {
                 "--json",
                 "--audit",
             ];
-            let ran = dir.run(&[&args[..], &SMALL].concat());
+            let ran = dir.run(&[&args[..], &TINY].concat());
             if structure == "hash" && ["e", "scan"].contains(&workload) {
                 ran.fails(&["hash table", "order"]);
                 continue;
@@ -583,7 +597,7 @@ fn the_demonstration_counts_and_compares() {
         let (two, other_bytes) = (figure("two_tiers", written), figure(other, written));
         assert!(two * 2.0 < other_bytes, "{other}: {json}");
     }
-    // All visits of somebody are in the profile that is kept.
+    // All visits of a person are in the profile that is kept.
     let top = &json["most_often"][0];
     let name = top["name"].as_str().unwrap();
     let profile = dir.run(&["get", "terrace-demo/two-tiers", name]);

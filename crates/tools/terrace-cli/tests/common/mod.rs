@@ -58,12 +58,12 @@ impl Folder {
         self.run_into(args, input, Stdio::piped(), Stdio::piped())
     }
 
-    /// Runs the command with a standard error that nobody reads.
+    /// Runs the command with a standard error that no process reads.
     pub fn run_unheard(&self, args: &[&str], input: &[u8]) -> Ran {
         self.run_into(args, input, Stdio::piped(), unread())
     }
 
-    /// Runs the command with a standard output that nobody reads.
+    /// Runs the command with a standard output that no process reads.
     pub fn run_unseen(&self, args: &[&str]) -> Ran {
         self.run_into(args, b"", unread(), Stdio::piped())
     }

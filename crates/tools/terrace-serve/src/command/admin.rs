@@ -188,7 +188,7 @@ pub fn module(c: &mut Call) -> Run {
     refuse("ERR modules of Redis cannot be loaded")
 }
 
-/// `WAIT`: there is nobody to wait for.
+/// `WAIT`: there is no replica to wait for.
 pub fn wait(c: &mut Call) -> Run {
     c.args.integer(1)?;
     match c.args.integer(2)? {
@@ -198,7 +198,7 @@ pub fn wait(c: &mut Call) -> Run {
     Ok(())
 }
 
-/// `POST` and `Host:`, which browsers say: somebody has sent them here.
+/// `POST` and `Host:`, which browsers say: a web page has sent them here.
 pub fn not_redis(c: &mut Call) -> Run {
     c.session.closing = true;
     Ok(())

@@ -6,7 +6,7 @@ use super::strings::{check_length, text_or_empty};
 use crate::stop::{Run, SYNTAX, Stop, refuse};
 use crate::store::codec::Kind;
 
-/// Strings have so many bits at most.
+/// Strings have at most this many bits.
 const MOST_BITS: u64 = 1 << 32;
 /// Bytes that are put together on an event loop: what takes more takes long.
 const LARGE: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Connections: who somebody is, and what is spoken.
+//! Connections: who a client is, and what is spoken.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::proto::VERSION;
 use crate::session::{Answers, Watched};
 use crate::stop::{Run, SYNTAX, refuse};
 
-/// How long nobody may try another password after a wrong one.
+/// How long no client may try another password after a wrong one.
 const AFTER_WRONG: Duration = Duration::from_millis(100);
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 

@@ -13,7 +13,7 @@ use crate::store::work::Work;
 
 /// Entries of a stream that go into one listpack, at most.
 const ENTRIES: usize = 100;
-/// Bytes of a listpack of a stream, at most about so many.
+/// Bytes of a listpack of a stream, at most about this many.
 const PACK: usize = 4096;
 /// Bytes that a field takes in memory beside its own while its time is looked up, about.
 const FIELD: usize = 64;

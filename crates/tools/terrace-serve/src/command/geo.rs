@@ -6,7 +6,7 @@
 use super::call::Call;
 use super::sorted::add::{put_member, score};
 use super::sorted::find::store_members;
-use super::sorted::range::{Cut, Members, Part, each};
+use super::sorted::range::{Members, Part, RangeLimit, each};
 use crate::stop::{NOT_FLOAT, Run, SYNTAX, Stop, refuse};
 use crate::store::codec::{Head, Kind};
 use crate::text::parse_f64;
@@ -210,7 +210,8 @@ pub fn geohash(c: &mut Call) -> Run {
         };
         match found {
             Some(place) => {
-                // As everybody has it, with all latitudes; the eleventh letter has two bits left, which are zero.
+                // As all others have it, with all latitudes; the eleventh letter has two bits left, which are
+                // zero.
                 let cell = encode(place, (-90.0, 90.0));
                 let letter = |nth: u32| match nth {
                     10 => LETTERS[0],
@@ -356,7 +357,7 @@ fn answer(c: &mut Call, head: Option<Head>, asked: Asked, event: &'static str) -
     let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));
     let mut found: Vec<(Vec<u8>, f64, f64)> = Vec::new();
     if let Some(head) = &head {
-        each(c.work, head, &all, Cut::ALL, &mut |member, cell| {
+        each(c.work, head, &all, RangeLimit::ALL, &mut |member, cell| {
             if let Some(far) = within(center, shape, decode(cell as u64)) {
                 found.push((member.to_vec(), cell, far));
             }

@@ -286,7 +286,8 @@ pub fn random_element(work: &Work, head: &Head) -> Run<Option<(Vec<u8>, Vec<u8>)
     Ok(found.pop())
 }
 
-/// Elements at random: `count` different ones, or if it is negative so many of which some may be the same.
+/// Elements at random: `count` different ones, or if it is negative, that number of elements of which some
+/// may be the same.
 pub fn random_elements(work: &Work, head: &Head, count: i64) -> Run<Vec<(Vec<u8>, Vec<u8>)>> {
     let (low, high) = codec::fields(head.number, 0);
     if count < 0 {

@@ -18,7 +18,7 @@ const DONE: i64 = 1;
 /// It was to expire in the past, and was removed.
 const REMOVED: i64 = 2;
 
-/// The place of the first field behind `FIELDS` and their number, of which each takes so many arguments.
+/// The place of the first field behind `FIELDS` and their number, of which each takes `each` arguments.
 fn fields_at(args: &Args, at: usize, each: usize) -> Run<usize> {
     if !args.is(at, "FIELDS") {
         return refuse("ERR Mandatory argument FIELDS is missing or not at the right position");

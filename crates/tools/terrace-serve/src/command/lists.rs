@@ -261,7 +261,7 @@ pub fn lset(c: &mut Call) -> Run {
     Ok(())
 }
 
-/// Removes so many elements of an end of a list, of which some are left.
+/// Removes this many elements of an end of a list, of which some are left.
 fn trim(c: &mut Call, key: &[u8], head: &mut Head, end: End, mut many: u64) -> Run {
     while many > 0 {
         let most = many.min(STEP);

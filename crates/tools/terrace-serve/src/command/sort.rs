@@ -113,7 +113,7 @@ fn named(c: &mut Call, pattern: &[u8], element: &[u8]) -> Run<Option<Vec<u8>>> {
     }
 }
 
-/// `SORT_RO`; it is alone, for it reads keys that nobody can know before.
+/// `SORT_RO`; it is alone, for it reads keys that cannot be known before.
 pub fn sort_ro(c: &mut Call) -> Run {
     sorted(c, false)
 }

@@ -46,7 +46,7 @@ pub const R: u32 = 1 << 12;
 pub enum Keys {
     /// There are none.
     None,
-    /// From one to another, counted from the end if it is negative, each so many on.
+    /// From one to another, counted from the end if it is negative, with this step.
     Range(i32, i32, i32),
     /// As many as the argument at this place says, behind it.
     Counted(usize),
@@ -94,7 +94,7 @@ pub enum Does {
 pub struct Command {
     /// Its name, in small letters.
     pub name: &'static str,
-    /// How many arguments, its name among them; at least so many if it is negative.
+    /// How many arguments, its name among them; if it is negative, at least the number without its sign.
     pub arity: i32,
     /// What is to be known of it.
     pub flags: u32,
@@ -499,7 +499,7 @@ impl Table {
     }
 }
 
-/// Whether a command takes so many arguments.
+/// Whether a command takes this many arguments.
 pub fn takes(command: &Command, arguments: usize) -> bool {
     match usize::try_from(command.arity) {
         Ok(exactly) => arguments == exactly,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Dispatcher, FULL};
+use super::run::{Dispatcher, FULL};
 use crate::command::args::Args;
 use crate::host::locked;
 use crate::library::{self, Libraries, Library};

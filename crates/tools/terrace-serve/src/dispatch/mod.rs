@@ -3,10 +3,15 @@
 //! Invariants: answers are in the order of the commands; an answer is written for good only after the batch of its
 //! group; a group whose batch fails runs again command by command, so that each answer is its own. An event loop
 //! waits for nothing here: what would wait goes to the pool with all that comes behind it.
+//!
+//! In layers, upwards: `ahead`, which runs nothing; `run`, which runs plain commands; `restore`; `scripts`; `functions`; `transactions`; this file.
+//! Each runs commands by what is below it, so nothing runs itself.
 
+mod ahead;
 #[cfg(feature = "lua")]
 mod functions;
 mod restore;
+mod run;
 mod scripts;
 mod transactions;
 
@@ -14,27 +19,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+pub use run::Dispatcher;
+
 use crate::command::args::Args;
-use crate::command::call::Call;
-use crate::command::table::{self, COMMANDS, Command, Does, Table};
-use crate::command::{connection, info, introspect, pubsub};
-use crate::host::{Host, locked};
+use crate::command::table::{self, COMMANDS, Command, Does};
+use crate::command::{connection, pubsub};
+use crate::host::locked;
 use crate::line::{Blocked, Line};
 use crate::options::AppendFsync;
 use crate::planted::{Fault, planted};
 use crate::proto::parse::{Limits, Parsed, Span};
 use crate::session::Answers;
 use crate::signals::Waiter;
-use crate::stop::{Run, Stop, TOO_LARGE, told};
+use crate::stop::{Stop, told};
 use crate::store::work::{Told, Work};
 
 /// Changes that are gathered in one batch: from there on a larger one is no cheaper.
 const GROUP: usize = 128;
 /// Bytes of answers at which a client has to read before it is answered more.
 const PAUSE: usize = 1 << 20;
-
-/// The database has no room for what would be added.
-const FULL: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 /// Places of arguments that are kept for the next command.
 const KEPT_SPANS: usize = 1024;
 
@@ -65,19 +68,7 @@ enum Ran {
     Waits(crate::stop::Wait),
 }
 
-/// The dispatcher: the same for all threads.
-pub struct Dispatcher {
-    /// What all clients share.
-    pub host: Arc<Host>,
-    table: Table,
-}
-
 impl Dispatcher {
-    /// Of a server, with these commands.
-    pub fn new(host: Arc<Host>, table: Table) -> Dispatcher {
-        Dispatcher { host, table }
-    }
-
     /// The changes of a thread's commands.
     pub fn new_work(&self, waits: bool) -> Work {
         let mut work = Work::new(self.host.store.clone(), self.host.signals.clone());
@@ -126,7 +117,7 @@ impl Dispatcher {
         if work.take_wrote() && self.host.appendfsync() == AppendFsync::Always {
             line.held = Some(self.host.syncs.ask());
         }
-        if outcome == Outcome::Park {
+        if outcome == Outcome::Park && line.times_missed() == 0 {
             self.host.counts.parked.fetch_add(1, Ordering::Relaxed);
         }
         match line.held {
@@ -251,6 +242,11 @@ impl Dispatcher {
         let mark = line.out.bytes.len();
         let place = found.map_or(0, |i| i + 1);
         line.session.info.command.store(place, Ordering::Relaxed);
+        work.missed.set(None);
+        work.times_missed = line.times_missed().max(line.was_asked().into());
+        if let Some(since) = line.missed_since() {
+            *last = since;
+        }
         let ran = match (found, command) {
             (Some(i), Some(command)) => self.begun(line, work, &args, i, command),
             _ => {
@@ -291,11 +287,16 @@ impl Dispatcher {
                 Err(Outcome::Blocked)
             }
             ran => {
-                // Somebody has begun to wait since; what is before it is written first.
+                // A client has begun to wait since; what is before it is written first.
                 let stop = match ran {
                     Ran::Again(stop) => stop,
                     _ => Stop::Busy,
                 };
+                let reads_one = command.is_some_and(|c| c.flags & table::RECORD != 0);
+                if !reads_one || !matches!(stop, Stop::Miss) {
+                    // More than the page of one record stands in its way.
+                    work.missed.set(None);
+                }
                 line.out.bytes.truncate(mark);
                 work.take_back();
                 line.input = bytes;
@@ -346,7 +347,7 @@ impl Dispatcher {
         line.session.info.blocked.store(true, Ordering::SeqCst);
     }
 
-    /// Runs one command with nobody beside it, on a thread that may wait.
+    /// Runs one command with no other beside it, on a thread that may wait.
     fn alone(
         &self,
         line: &mut Line,
@@ -402,31 +403,6 @@ impl Dispatcher {
         line.out.error(&text);
     }
 
-    /// What is looked at before a command runs.
-    fn refusal(&self, line: &Line, command: &Command, args: &Args) -> Option<String> {
-        let session = &line.session;
-        if !session.trusted && command.flags & table::OPEN == 0 {
-            return Some("NOAUTH Authentication required.".to_owned());
-        }
-        if !table::takes(command, args.len()) {
-            let name = command.name;
-            return Some(format!(
-                "ERR wrong number of arguments for '{name}' command"
-            ));
-        }
-        let hears = session.subscriptions() > 0 && !line.out.third && !session.in_exec;
-        if hears && command.flags & table::HEARD == 0 {
-            return Some(format!(
-                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-                command.name
-            ));
-        }
-        if command.flags & table::ADDS != 0 && self.host.store.full.load(Ordering::Relaxed) {
-            return Some(FULL.to_owned());
-        }
-        None
-    }
-
     fn begun(
         &self,
         line: &mut Line,
@@ -461,7 +437,7 @@ impl Dispatcher {
         }
         let ran = match command.does {
             Does::Exec => self.exec(line, work),
-            _ => self.run(line, work, args, command),
+            _ => self.run(line, work, args, command, Dispatcher::any_but_exec),
         };
         match ran {
             Ok(()) => Ran::Done,
@@ -469,69 +445,6 @@ impl Dispatcher {
             Err(Stop::Reply(_)) => Ran::Done,
             Err(stop) => Ran::Again(stop),
         }
-    }
-
-    /// Runs a command of the table; an error for the client is its answer, and is told besides.
-    fn run(&self, line: &mut Line, work: &mut Work, args: &Args, command: &Command) -> Run {
-        let mark = line.out.bytes.len();
-        let outer = line.out.begin(self.host.longest_answer());
-        let mut ran = self.run_inner(line, work, args, command);
-        if !line.out.end(outer) && ran.is_ok() {
-            ran = crate::stop::refuse(TOO_LARGE);
-        }
-        if let Err(Stop::Reply(text)) = &ran {
-            work.take_back();
-            line.out.bytes.truncate(mark);
-            line.out.error(text);
-        }
-        ran
-    }
-
-    fn run_inner(&self, line: &mut Line, work: &mut Work, args: &Args, command: &Command) -> Run {
-        if command.flags & table::ALONE != 0 && !work.is_alone() {
-            return Err(Stop::Alone);
-        }
-        let loose = command.flags & table::RECORD != 0 && !work.holds_locks();
-        if !loose && !matches!(command.keys, table::Keys::None) {
-            match command.keys {
-                table::Keys::Range(1, 1, 1) => work.lock(std::iter::once(args.at(1)))?,
-                _ => {
-                    let places = table::key_places(command, args);
-                    work.lock(places.into_iter().map(|i| args.at(i)))?;
-                }
-            }
-        }
-        match command.does {
-            Does::Eval { by_name, writes } => {
-                return self.eval(line, work, args, by_name, writes);
-            }
-            Does::Script => return self.script(line, args),
-            Does::Fcall { writes } => return self.fcall(line, work, args, writes),
-            Does::Function => return self.function(line, work, args),
-            Does::Restore => return self.restore(line, work, args),
-            _ => {}
-        }
-        let Line { session, out, .. } = line;
-        let mut call = Call {
-            args: *args,
-            work,
-            out,
-            session,
-            host: &self.host,
-        };
-        match command.does {
-            Does::Run(run) => run(&mut call),
-            Does::Command => introspect::command(&mut call, &self.table),
-            Does::Info => info::info(&mut call),
-            // They are run by who has the line.
-            _ => Ok(()),
-        }
-    }
-
-    fn count(&self, command: usize) {
-        self.host.counted[command]
-            .calls
-            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a command that was answered.
@@ -584,7 +497,7 @@ impl Dispatcher {
         line.answered(mark);
     }
 
-    /// A client is gone: nobody waits for it, and it watches and hears nothing.
+    /// A client is gone: no answer waits for it, and it watches and hears nothing.
     pub fn forget(&self, line: &mut Line) {
         if let Some(blocked) = line.blocked.take() {
             self.host

@@ -1,8 +1,8 @@
 //! `RESTORE`: a value in Redis' own form becomes the commands that make it anew, which happen at one instant.
 
-use super::Dispatcher;
+use super::run::Dispatcher;
 use crate::command::args::Args;
-use crate::command::table::COMMANDS;
+use crate::command::table::{COMMANDS, Command, Does};
 use crate::line::Line;
 use crate::rdb::{read, source, write};
 use crate::stop::{Run, SYNTAX, Stop, refuse};
@@ -53,6 +53,20 @@ fn how(args: &Args) -> Run<How> {
 }
 
 impl Dispatcher {
+    /// What a command does that a script may call.
+    pub(super) fn plain_or_restore(
+        &self,
+        line: &mut Line,
+        work: &mut Work,
+        args: &Args,
+        command: &Command,
+    ) -> Run {
+        match command.does {
+            Does::Restore => self.restore(line, work, args),
+            _ => self.plain(line, work, args, command),
+        }
+    }
+
     pub(super) fn restore(&self, line: &mut Line, work: &mut Work, args: &Args) -> Run {
         let how = how(args)?;
         if args.at(3).len() > LARGE && !work.waits {
@@ -129,7 +143,7 @@ impl Dispatcher {
         }
     }
 
-    /// Runs a command whose answer nobody gets, but if it is an error.
+    /// Runs a command whose answer no client gets, unless it is an error.
     fn run_words(&self, line: &mut Line, work: &mut Work, words: &[Vec<u8>]) -> Run {
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         for word in words {
@@ -144,7 +158,7 @@ impl Dispatcher {
             return refuse("ERR Bad data format");
         };
         let mark = line.out.bytes.len();
-        let ran = self.run(line, work, &args, command);
+        let ran = self.run(line, work, &args, command, Dispatcher::plain);
         let failed = line.out.bytes.get(mark) == Some(&b'-');
         line.out.bytes.truncate(mark);
         ran?;

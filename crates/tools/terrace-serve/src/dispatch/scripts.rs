@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering;
 #[cfg(feature = "lua")]
 use std::time::Duration;
 
-use super::Dispatcher;
+use super::run::Dispatcher;
+#[cfg(feature = "lua")]
+use super::run::FULL;
 use crate::command::args::Args;
 #[cfg(feature = "lua")]
 use crate::command::table::{self, COMMANDS, Does};
@@ -85,7 +87,7 @@ impl Dispatcher {
                 );
             }
             if !promises.allows_full && self.host.store.full.load(Ordering::Relaxed) {
-                return crate::stop::refuse(super::FULL);
+                return crate::stop::refuse(FULL);
             }
         }
         let writes = writes && !promises.only_reads;
@@ -189,9 +191,11 @@ impl Dispatcher {
             return Ok(());
         };
         let command = &COMMANDS[i];
-        if command.flags & table::NO_SCRIPT != 0
-            || matches!(command.does, Does::Eval { .. } | Does::Fcall { .. })
-        {
+        let known = matches!(
+            command.does,
+            Does::Run(_) | Does::Command | Does::Info | Does::Restore
+        );
+        if command.flags & table::NO_SCRIPT != 0 || !known {
             line.out
                 .error("ERR This Redis command is not allowed from script");
             return Ok(());
@@ -216,7 +220,7 @@ impl Dispatcher {
         }
         work.mark();
         self.count(i);
-        self.run(line, work, &args, command)
+        self.run(line, work, &args, command, Dispatcher::plain_or_restore)
     }
 
     /// `SCRIPT`.

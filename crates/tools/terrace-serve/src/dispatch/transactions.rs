@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Dispatcher;
+use super::run::Dispatcher;
 use crate::command::args::Args;
 use crate::command::connection;
-use crate::command::table::{self, COMMANDS};
+use crate::command::table::{self, COMMANDS, Command, Does};
 use crate::line::Line;
 use crate::planted::{Fault, planted};
 use crate::session::{Multi, Queued};
@@ -140,7 +140,7 @@ impl Dispatcher {
                 line.out.error(&refusal);
                 continue;
             }
-            match self.run(line, work, &args, command) {
+            match self.run(line, work, &args, command, Dispatcher::any_but_exec) {
                 Ok(()) | Err(Stop::Reply(_)) => {}
                 Err(Stop::Wait(wait)) => {
                     work.take_back();
@@ -170,5 +170,23 @@ impl Dispatcher {
         let expired = |expires: &Option<u64>| expires.is_some_and(|at| at <= work.now);
         let any_expired = watched.places.iter().any(|(_, expires)| expired(expires));
         Ok(watched.watch.is_changed() || any_expired)
+    }
+
+    /// What any command does that may be in a transaction.
+    pub(super) fn any_but_exec(
+        &self,
+        line: &mut Line,
+        work: &mut Work,
+        args: &Args,
+        command: &Command,
+    ) -> Run {
+        match command.does {
+            Does::Eval { by_name, writes } => self.eval(line, work, args, by_name, writes),
+            Does::Script => self.script(line, args),
+            Does::Fcall { writes } => self.fcall(line, work, args, writes),
+            Does::Function => self.function(line, work, args),
+            Does::Restore => self.restore(line, work, args),
+            _ => self.plain(line, work, args, command),
+        }
     }
 }

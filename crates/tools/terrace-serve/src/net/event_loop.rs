@@ -15,13 +15,13 @@ use rustc_hash::FxHashMap;
 
 use super::peer::{Got, Peer, READ, Spares};
 use super::pool::Pool;
-use super::socket::{Secured, Socket};
 use crate::dispatch::{Dispatcher, Outcome};
 use crate::host::{Host, locked};
 use crate::line::Line;
 use crate::mailbox::Mail;
 use crate::planted::{Fault, planted};
 use crate::session::{ClientInfo, Session};
+use crate::socket::{Secured, Socket};
 use crate::store::work::Work;
 
 /// The token of the waker.
@@ -76,7 +76,7 @@ impl std::ops::Deref for Shared {
     }
 }
 
-/// What was counted since the loop last told everybody.
+/// What was counted since the loop last told the others.
 #[derive(Default)]
 struct Counts {
     read: u64,
@@ -618,7 +618,8 @@ impl EventLoop {
                         }
                         line.parked = line.buffered();
                         host.parked.fetch_add(line.parked, Ordering::Relaxed);
-                        self.pool.take(line);
+                        self.dispatcher.ask_ahead(&mut line, &self.work);
+                        self.pool.take_missed(line, &self.work, &host.0);
                     }
                     return;
                 }
@@ -690,11 +691,9 @@ fn note(
 
 /// The planted fault: what stands behind the command that waits is answered before it.
 fn overtake(line: &mut Line) {
-    let mut parser = crate::proto::parse::Parser::default();
-    let rest = &mut line.input[line.at..];
-    if let Ok(crate::proto::parse::Parsed::Command(length)) =
-        parser.parse(rest, &crate::proto::parse::Limits::new(usize::MAX >> 1))
-    {
+    use crate::proto::parse::{Limits, Parsed, Parser};
+    let (rest, limits) = (&mut line.input[line.at..], Limits::new(usize::MAX >> 1));
+    if let Ok(Parsed::Command(length)) = Parser::default().parse(rest, &limits) {
         rest.rotate_left(length);
     }
 }

@@ -1,7 +1,6 @@
-//! Sockets and threads.
+//! Clients and threads.
 
 pub mod event_loop;
 pub mod peer;
 pub mod pool;
 pub mod server;
-pub mod socket;

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::time::Instant;
 
-use super::socket::Socket;
 use crate::line::Line;
+use crate::socket::Socket;
 
 /// Bytes that are read at a time.
 pub const READ: usize = 64 << 10;
@@ -42,7 +42,7 @@ pub struct Peer {
 /// What reading came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
@@ -172,7 +172,7 @@ impl Peer {
 
     /// Whether it is gone, as far as can be seen without reading what it has said.
     pub fn is_gone(&mut self) -> bool {
-        // What is deciphered by looking is told by nobody: it has to be read.
+        // No event tells of what is deciphered by looking: it has to be read.
         self.readable |= self.socket.may_have_more();
         self.socket.is_gone()
     }

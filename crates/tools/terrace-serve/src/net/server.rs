@@ -12,7 +12,6 @@ use terrace::{Database, Error, Result};
 
 use super::event_loop::{EventLoop, WAKER};
 use super::pool::Pool;
-use super::socket;
 use crate::command::table::{COMMANDS, Table};
 use crate::dispatch::Dispatcher;
 use crate::host::{Host, locked};
@@ -20,6 +19,7 @@ use crate::mailbox::{Mail, Mailbox};
 use crate::options::{AppendFsync, ServeOptions};
 use crate::planted::{Fault, planted};
 use crate::signals::Signals;
+use crate::socket;
 use crate::store::keyspace::Store;
 use crate::store::reaper::{self, Round};
 
@@ -210,7 +210,7 @@ impl Server {
         &self.addresses
     }
 
-    /// Whether it stops, by itself or because somebody has asked for it.
+    /// Whether it stops, by itself or because a client or a signal has asked for it.
     pub fn is_stopping(&self) -> bool {
         self.host.is_stopping()
     }
@@ -220,7 +220,7 @@ impl Server {
         &self.host
     }
 
-    /// Answers what was begun, sends everybody away, and closes the database.
+    /// Answers what was begun, sends all clients away, and closes the database.
     ///
     /// # Errors
     /// Those of [`Database::close`].

@@ -20,7 +20,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Of a client that may do everything, with arguments of so many bytes.
+    /// Of a client that may do everything, with arguments of this many bytes.
     pub fn new(longest: usize) -> Limits {
         Limits {
             arguments: MOST_ARGUMENTS,
@@ -52,7 +52,7 @@ pub type Span = (u32, u32);
 /// What the next bytes are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A command of so many bytes, whose arguments are known now; none of them for an empty line.
+    /// A command of this many bytes, whose arguments are known now; none of them for an empty line.
     Command(usize),
     /// More bytes are needed.
     More,

@@ -15,7 +15,7 @@ pub struct Reply {
     over: bool,
 }
 
-/// From so many bytes on memory grows by an eighth at a time: twice as much would be more than an answer may take.
+/// From this many bytes on memory grows by an eighth at a time: twice as much would be more than an answer may take.
 const LARGE: usize = 1 << 20;
 /// What is as short as this is always written: a number, or that all is well.
 const SHORT: usize = 64;
@@ -141,12 +141,12 @@ impl Reply {
         self.bytes.extend_from_slice(none);
     }
 
-    /// An array of so many answers follows.
+    /// An array of this many answers follows.
     pub fn array(&mut self, length: usize) {
         self.head(b'*', length as i64);
     }
 
-    /// A map of so many pairs follows; in the second version an array of both.
+    /// A map of this many pairs follows; in the second version an array of both.
     pub fn map(&mut self, pairs: usize) {
         match self.third {
             true => self.head(b'%', pairs as i64),
@@ -159,12 +159,12 @@ impl Reply {
         self.head(if self.third { b'%' } else { b'*' }, streams as i64);
     }
 
-    /// A set of so many answers follows.
+    /// A set of this many answers follows.
     pub fn set(&mut self, length: usize) {
         self.head(if self.third { b'~' } else { b'*' }, length as i64);
     }
 
-    /// What nobody has asked for, of so many parts.
+    /// What no client has asked for, of this many parts.
     pub fn push(&mut self, length: usize) {
         self.head(if self.third { b'>' } else { b'*' }, length as i64);
     }

@@ -9,9 +9,9 @@ use super::packed;
 use super::source::{Got, Source, broken};
 use crate::text::format_f64;
 
-/// Arguments of one command, at most about so many.
+/// Arguments of one command, at most about this many.
 const TOGETHER: usize = 1024;
-/// Bytes of one command, at most about so many.
+/// Bytes of one command, at most about this many.
 const TOGETHER_BYTES: usize = 1 << 20;
 
 /// What is wrong with a collection that has no elements: there is no such key.

@@ -17,9 +17,9 @@ pub fn broken<T>(what: impl Into<String>) -> Got<T> {
 /// A length, or the kind of a string that is not its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many.
+    /// This many.
     Of(u64),
-    /// A whole number of so many bytes, or 3 for packed.
+    /// A whole number of this many bytes, or 3 for packed.
     Special(u8),
 }
 
@@ -42,7 +42,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// So many bytes of a small number.
+    /// This many bytes of a small number.
     pub fn some<const N: usize>(&mut self) -> Got<[u8; N]> {
         let mut bytes = [0; N];
         self.from

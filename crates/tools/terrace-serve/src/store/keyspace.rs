@@ -70,7 +70,7 @@ pub struct Store {
     numbers: Mutex<(u64, u64)>,
     /// Whether a number was ever given out: without, no key can be a collection.
     collections: AtomicBool,
-    /// Strings that were written over keys that nobody looked at, since the last round.
+    /// Strings that were written over keys that no command looked at, since the last round.
     pub blind: AtomicU64,
     /// Who may do what to which keys.
     pub locks: Locks,
@@ -148,7 +148,7 @@ impl Store {
             generation: AtomicU64::new(0),
             numbers: Mutex::new((bound, bound)),
             collections: AtomicBool::new(bound > 1),
-            // Nobody knows what happened before.
+            // It is not known what happened before.
             blind: AtomicU64::new(u64::from(bound > 1)),
             locks: Locks::new(),
             counted: Default::default(),
@@ -195,7 +195,7 @@ impl Store {
         (self.clock)()
     }
 
-    /// Which handles they are; it changes only while somebody is alone.
+    /// Which handles they are; it changes only while a command is alone.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }

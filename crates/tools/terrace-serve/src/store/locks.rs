@@ -1,7 +1,7 @@
 //! Who may do what to which keys: stripes of locks by key, and a gate for those who need everything.
 //!
 //! Invariants: who waits for a stripe holds none, or only lower ones that it took in the same call; who waits for
-//! the gate holds no stripes. So nobody waits in a circle. An event loop only tries.
+//! the gate holds no stripes. So no threads wait in a circle. An event loop only tries.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use std::time::Duration;
 pub const STRIPES: usize = 16_384;
 /// How long a waiter sleeps at most before it looks again; it is woken before.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Looks at a stripe that somebody has, before it is called busy: some microseconds.
+/// Looks at a stripe that another thread has, before it is called busy: some microseconds.
 const SPINS: usize = 500;
-/// The gate while somebody has all of it, or waits for all of it.
+/// The gate while a thread has all of it, or waits for all of it.
 const CLOSED: usize = 1 << 32;
 
 /// The locks of all keys.
 pub struct Locks {
     stripes: Vec<AtomicBool>,
-    /// How many are inside, and whether somebody wants to be alone.
+    /// How many are inside, and whether a thread wants to be alone.
     gate: AtomicUsize,
     /// Threads that sleep.
     sleepers: AtomicUsize,
@@ -67,13 +67,14 @@ impl Locks {
         self.wake();
     }
 
-    /// Goes in beside others, if nobody is alone or wants to be.
+    /// Goes in beside others, if no thread is alone or wants to be.
     pub fn try_enter(&self) -> bool {
         let inside = self.gate.fetch_add(1, Ordering::SeqCst);
         if inside < CLOSED {
             return true;
         }
-        // Nobody is woken: who waits has the lock that waking takes, and who wants to be alone looks again.
+        // No thread is woken: one that waits has the lock that waking takes, and one that wants to be alone looks
+        // again.
         self.gate.fetch_sub(1, Ordering::SeqCst);
         false
     }
@@ -89,7 +90,7 @@ impl Locks {
         self.wake();
     }
 
-    /// Waits until nobody else is inside; nobody comes in until [`Locks::leave_alone`].
+    /// Waits until no other thread is inside; no thread comes in until [`Locks::leave_alone`].
     pub fn enter_alone(&self) {
         // One after the other: who is first closes the gate.
         self.wait_until(|| {

@@ -130,7 +130,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Looks at some numbers, if strings were written over keys that nobody looked at, and notes those that no
+    /// Looks at some numbers, if strings were written over keys that no command looked at, and notes those that no
     /// head names. Whether there is more to do now.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Round {
                 lives = work.names(owner, number)?;
             }
             if !lives {
-                work.give_up(number);
+                work.abandon(number);
             }
             work.settle();
             work.commit().map_err(Stop::from)?;

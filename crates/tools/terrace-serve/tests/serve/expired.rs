@@ -57,7 +57,7 @@ fn what_a_string_takes_the_place_of_leaves_nothing_behind() {
     let db = database(dir.path(), 64 << 20);
     let server = Server::start_with(db.clone(), options(), clock, Vec::new()).unwrap();
     let mut client = Client::new(server.addresses()[0]);
-    // In one transaction, so that nobody else removes it first.
+    // In one transaction, so that nothing else removes it first.
     client.say("SADD s a b c");
     client.say("PEXPIRE s 1000");
     client.say("MULTI");

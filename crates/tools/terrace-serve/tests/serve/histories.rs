@@ -99,7 +99,7 @@ fn check(history: &[Seen], last: &str) -> Result<(), String> {
             behind.len()
         ));
     }
-    // Nobody comes before somebody who had returned before it was called: changes, and who looked between them.
+    // No call comes before one that had returned before it was called: changes, and the reads between them.
     let place = |seen: &Seen| match &seen.wrote {
         Some(wrote) => places.get(wrote.as_str()).map(|at| 2 * at),
         None => places.get(seen.read.as_str()).map(|at| 2 * at + 1),
@@ -117,7 +117,7 @@ fn check(history: &[Seen], last: &str) -> Result<(), String> {
             latest = latest.max(of_this_place.1);
             of_this_place = (place, None);
         }
-        // Those behind it in the order must not have returned before anybody in front was called.
+        // Those behind it in the order must not have returned before one in front was called.
         if latest.is_some_and(|called| seen.returned < called) {
             return Err(format!("{seen:?} happens behind one that was called later"));
         }

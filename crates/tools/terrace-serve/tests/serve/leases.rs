@@ -191,7 +191,7 @@ fn more_fields_than_a_batch_takes_go_behind_another_key() {
         assert_eq!(client.say(&command), Value::Integer(1));
     }
     now.fetch_add(1000, Ordering::SeqCst);
-    // Nobody looks at it.
+    // No client looks at it.
     let begun = Instant::now();
     while client.say("DBSIZE") != Value::Integer(0) {
         assert!(begun.elapsed() < Duration::from_secs(60), "it stays");

@@ -6,17 +6,19 @@ mod documents;
 mod dumps;
 mod exact;
 mod expired;
+mod faults_are_caught;
 mod functions;
 mod histories;
 mod imported;
 mod killed;
 mod leases;
 mod limits;
+mod misses;
 mod oracle;
 mod random_commands;
 mod removals;
+mod scenarios;
 mod scripts;
-#[path = "../scenarios/slow_syncs.rs"]
 mod slow_syncs;
 #[cfg(feature = "tls")]
 mod tls;

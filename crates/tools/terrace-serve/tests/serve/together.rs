@@ -239,7 +239,7 @@ fn who_is_woken_while_its_answers_cannot_go_is_served_behind_them() {
         }
         assert_eq!((&*first, &*second), ("z", "y"), "{many}");
     }
-    // Nobody is kept from what comes next.
+    // No client is kept from what comes next.
     other.say("RPUSH q z");
     assert_eq!(other.say("BLPOP q 0").items()[1].text(), "z");
 }

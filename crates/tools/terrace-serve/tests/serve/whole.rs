@@ -31,7 +31,7 @@ fn what_was_written_is_there_after_a_restart() {
 
 #[test]
 fn what_could_not_be_written_is_not_acknowledged() {
-    // So many that they are written in several steps.
+    // Enough that they are written in several steps.
     let elements: Vec<String> = (0..20_000).map(|i| i.to_string()).collect();
     let mut words: Vec<&[u8]> = vec![b"RPUSH", b"l"];
     words.extend(elements.iter().map(String::as_bytes));

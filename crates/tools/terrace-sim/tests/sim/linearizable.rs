@@ -207,7 +207,8 @@ fn recorded_histories_of_a_real_register_hold() {
 
 #[test]
 fn random_histories_with_one_answer_changed_are_refused() {
-    // Made from an order, so that it must hold; the changed answer is a value nobody wrote.
+    // Made from an order, so that it must hold; the changed answer is a value that was never
+    // written.
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
         let mut value: Option<String> = None;

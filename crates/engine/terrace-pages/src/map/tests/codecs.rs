@@ -17,6 +17,7 @@ const NUMBER: u64 = 5;
 /// A superblock that names `map`.
 pub fn superblock(generation: u64, pages: u64, slots: u64, map: MapFile) -> Superblock {
     Superblock {
+        version: crate::map::superblock::OLDEST_VERSION,
         page_bytes: 16384,
         database: DATABASE,
         generation,

@@ -1,6 +1,6 @@
 //! A range that goes with a batch, and its place among the changes.
 
-/// See the module's text.
+/// The range that goes with a batch.
 pub(super) struct Range {
     /// The number of its structure in the batch.
     pub(super) structure: u32,

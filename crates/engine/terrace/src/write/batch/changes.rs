@@ -8,21 +8,20 @@ use std::sync::Arc;
 use terrace_access::overflow;
 use terrace_base::lease::Lease;
 use terrace_base::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
-use terrace_pages::Promise;
-use terrace_tier::{Change, Claim};
+use terrace_pages::SpaceQuota;
+use terrace_tier::{Change, WriteReservation};
 use terrace_wal::{Appended, MAX_RECORD_BYTES, RECORD_OVERHEAD_BYTES};
 
 use super::bounds::Range;
 use super::staged::Staged;
 use super::standing::Standing;
-use crate::api::database::Database;
-use crate::api::map::Map;
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::effects::{delete_prefix, put_prefixes};
 use crate::gentle::Cancel;
+use crate::handle::database::Database;
+use crate::handle::map::Map;
 use crate::kinds::spec::Tiers;
-use crate::merge::Merge;
 use crate::planted::{Fault, planted};
 use crate::read::leased::{check_value, with_stored};
 use crate::write::one::check_lengths;
@@ -31,8 +30,8 @@ use crate::write::one::check_lengths;
 /// written. Beyond 10,000 changes or 4 MiB a batch holds up checkpoints while it is applied.
 pub const MAX_BATCH_OPERATIONS: usize = 1 << 24;
 
-/// The changes of a batch may take one part in so many of the memory: all of them are made behind one
-/// door, and from two thirds on they push each other out of it again.
+/// The changes of a batch may take one part in this many of the memory: all of them are made under one
+/// write guard, and from two thirds on they push each other out of it again.
 const MEMORY_PART: u64 = 2;
 /// Bytes for the first changes of a batch, so that a few small ones take memory once.
 const FIRST_BYTES: usize = 512;
@@ -45,7 +44,7 @@ const CHANGE_BYTES: usize = 16;
 /// Its changes may take half of the database's memory at most, values that have pages of their own (longer
 /// than about a quarter of a page) not counted.
 ///
-/// Nobody sees a part of it, so others wait while it is applied: all who write to a record whose lock it holds,
+/// No reader sees a part of it, so others wait while it is applied: all who write to a record whose lock it holds,
 /// and all who read such a record of a structure with two tiers. There is a lock for every few records that are
 /// in memory at once (8,192 of them up to 16 MiB of memory, a million at most), so a batch of some thousands
 /// holds so many that nearly every write waits for it: some milliseconds for a thousand changes, in proportion
@@ -103,7 +102,7 @@ pub(super) struct Operation {
     pub(super) value: Option<(usize, u32)>,
 }
 
-/// A value may be a chain of pages if it is longer than one part in so many of a page; all access methods
+/// A value may be a chain of pages if it is longer than one part in this many of a page; all access methods
 /// keep shorter ones in their records.
 const LONG_PART: usize = 8;
 
@@ -172,13 +171,6 @@ impl Batch {
     /// Removes a key.
     pub fn delete(&mut self, map: &Map, key: impl AsRef<[u8]>) -> &mut Batch {
         self.change(&map.open, Some(&map.db), key.as_ref(), Change::Delete);
-        self
-    }
-
-    /// Changes the value of a key by what is there: see [`Map::merge`]. It is worked out when the batch is
-    /// written, in the order of the batch: earlier changes of the key count, later ones win.
-    pub fn merge(&mut self, map: &Map, key: impl AsRef<[u8]>, merge: Merge) -> &mut Batch {
-        self.merge_open(&map.open, Some(&map.db), key.as_ref(), merge, None);
         self
     }
 
@@ -327,6 +319,12 @@ impl Batch {
         tables.any(|table| !table.is_plain())
     }
 
+    /// The structure that it changes first.
+    pub(crate) fn first_structure(&self) -> Option<Arc<Open>> {
+        let first = self.structures.first();
+        first.map(|target| target.open.clone())
+    }
+
     /// The only change, if it is one.
     pub(crate) fn only_change(&self) -> Option<(&Open, &[u8], Change<'_>)> {
         let (1, change) = (self.operations.len(), self.changes().next()?) else {
@@ -359,7 +357,7 @@ impl Batch {
         last
     }
 
-    /// Whether a change with this key, a value of so many bytes and so many bytes in all beside the key can be
+    /// Whether a change with this key, a value of `value` bytes and `bytes` bytes in all beside the key can be
     /// added; otherwise it is a mistake.
     pub(super) fn accepts(&mut self, key: &[u8], value: usize, bytes: usize) -> bool {
         let too_much = || {
@@ -405,9 +403,9 @@ impl Batch {
         }) as u32
     }
 
-    /// What it may change at most, in a store with pages of this size of which so many are in use, if a change
-    /// makes so many pages dirty. O(changes).
-    pub(super) fn promise(&self, page_bytes: usize, live: u64, dirty_each: u64) -> Promise {
+    /// What it may change at most, in a store with pages of this size of which `live` are in use, if a change
+    /// makes `dirty_each` pages dirty. O(changes).
+    pub(super) fn promise(&self, page_bytes: usize, live: u64, dirty_each: u64) -> SpaceQuota {
         // Longer values than this may be chains of pages of their own.
         let inline = page_bytes / LONG_PART;
         let per_page = overflow::bytes_per_page(page_bytes);
@@ -438,7 +436,7 @@ impl Batch {
         } else {
             0
         };
-        Promise {
+        SpaceQuota {
             dirty: dirty_each * changes,
             new: splits + chains as u64,
         }
@@ -476,7 +474,7 @@ impl Batch {
     }
 
     /// The changes: which structure, key, change.
-    pub(super) fn changes(&self) -> impl Iterator<Item = (&Open, &[u8], Change<'_>)> {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&Open, &[u8], Change<'_>)> {
         self.operations.iter().map(|operation| {
             let value = operation.value.map(|value| self.bytes_at(value));
             (
@@ -488,8 +486,11 @@ impl Batch {
     }
 
     /// The look of a writer at who watches its keys (see [`terrace_tier::Watches`]): inside the gate, under all
-    /// locks, before the append. With a claim nobody was told, and the batch is to wait for that.
-    pub(super) fn tell_watchers(&self, standing: Option<&dyn Standing>) -> Option<Arc<Claim>> {
+    /// locks, before the append. With a claim no watcher was told, and the batch is to wait for that.
+    pub(super) fn tell_watchers(
+        &self,
+        standing: Option<&dyn Standing>,
+    ) -> Option<Arc<WriteReservation>> {
         let mut structures = self.structures.iter();
         if structures.any(|target| target.open.structure.watches().is_watched()) {
             return self.mark_watches(standing);
@@ -498,7 +499,7 @@ impl Batch {
     }
 
     #[cold]
-    fn mark_watches(&self, standing: Option<&dyn Standing>) -> Option<Arc<Claim>> {
+    fn mark_watches(&self, standing: Option<&dyn Standing>) -> Option<Arc<WriteReservation>> {
         let mut claims = self
             .changes()
             .filter_map(|(open, key, _)| open.structure.watches().claim_on(key));
@@ -517,7 +518,7 @@ impl Batch {
     }
 
     /// The slots of the record locks, ascending and each once; and which changes a later one of the
-    /// same key overrules, so that nobody gets to see them.
+    /// same key overrules, so that no reader gets to see them.
     pub(super) fn slots(&self, slot_of: impl Fn(&Open, &[u8]) -> usize) -> (Vec<usize>, Vec<bool>) {
         let mut slots: Vec<(usize, u32)> = self
             .changes()
@@ -538,7 +539,6 @@ impl Batch {
             let (i, j) = (pair[0].1, pair[1].1);
             overruled[i as usize] = pair[0].0 == pair[1].0 && target(i) == target(j);
         }
-        self.overrule_by_range(&mut overruled);
         if planted(Fault::LocksInAnyOrder) {
             slots.sort_unstable_by_key(|(_, i)| *i);
         }
@@ -549,14 +549,14 @@ impl Batch {
 
     /// Refuses what would push its own first changes out of memory while its last ones are made.
     pub(super) fn fits(&self, core: &Core) -> Result<()> {
-        let limit = core.options.memory / MEMORY_PART;
+        let limit = core.options().memory / MEMORY_PART;
         let each = |sum: usize| (sum + self.operations.len() * CHANGE_BYTES) as u64;
         // Most are far from it.
         if each(self.payload.len()) <= limit {
             return Ok(());
         }
         // A value that has pages of its own is no part of what is changed in memory.
-        let inline = core.store.page_bytes() / 4;
+        let inline = core.store().page_bytes() / 4;
         let beside = |bytes: usize| if bytes > inline { 0 } else { bytes };
         let sizes = self.operations.iter().map(|o| {
             let value = o.value.map_or(0, |(_, len)| len as usize);
@@ -579,7 +579,7 @@ impl Batch {
             return Ok(());
         }
         self.fits(core)?;
-        let limit = (core.options.memory / MEMORY_PART) as usize;
+        let limit = (core.options().memory / MEMORY_PART) as usize;
         self.look_from = self.payload.len() + limit / 32;
         Ok(())
     }
@@ -593,7 +593,7 @@ impl Batch {
         let mut logged = None;
         for tree in &self.structures {
             let db = tree.db.as_ref();
-            if db.is_some_and(|db| !std::ptr::eq(core, &*db.handle.core)) {
+            if db.is_some_and(|db| !std::ptr::eq(core, &**db.core())) {
                 return Err(Error::invalid(format!(
                     "the batch has changes of \"{}\", which belongs to another database",
                     tree.open.name()
@@ -622,7 +622,7 @@ impl std::fmt::Debug for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
+    use crate::{Merge, Options};
 
     #[test]
     fn what_is_taken_back_takes_its_mistake_along() {
@@ -660,7 +660,7 @@ mod tests {
         batch.merge_bytes = MAX_RECORD_BYTES - 100;
         batch.merge(&tree, "a", Merge::Max(vec![7; 200]));
         assert!(batch.mistake().is_some() && batch.is_empty());
-        // Nobody touches the memory of what is only measured.
+        // The memory of what is only measured is not touched.
         let mut batch = db.batch();
         batch.merge(&tree, "a", Merge::SetIfAbsent(vec![0; MAX_VALUE_BYTES + 1]));
         assert!(matches!(batch.mistake(), Some(Error::ValueTooLong { .. })));

@@ -7,8 +7,8 @@ use terrace_tier::Change;
 
 use super::changes::Batch;
 use super::staged::What;
-use crate::api::expiring::{Expires, lease_until};
-use crate::api::map::Map;
+use crate::expires::{Expires, lease_until};
+use crate::handle::map::Map;
 use crate::read::leased::check_expiring;
 
 impl Batch {
@@ -20,7 +20,7 @@ impl Batch {
         value: impl AsRef<[u8]>,
         duration: Duration,
     ) -> &mut Batch {
-        let lease = map.db.handle.core.lease_for(duration);
+        let lease = map.core().clock().lease_for(duration);
         self.put_with_lease(map, key.as_ref(), value.as_ref(), lease)
     }
 
@@ -51,7 +51,7 @@ impl Batch {
             self.refuse(e);
             return self;
         }
-        if lease.is_over(map.db.handle.core.clock.now()) {
+        if lease.is_over(map.core().clock().now()) {
             self.change(&map.open, Some(&map.db), key, Change::Delete);
             return self;
         }
@@ -66,8 +66,8 @@ impl Batch {
         key: impl AsRef<[u8]>,
         duration: Option<Duration>,
     ) -> &mut Batch {
-        let core = &map.db.handle.core;
-        let lease = duration.map_or(Lease::ENDLESS, |duration| core.lease_for(duration));
+        let core = map.core();
+        let lease = duration.map_or(Lease::ENDLESS, |duration| core.clock().lease_for(duration));
         self.expire_lease(map, key.as_ref(), lease)
     }
 

@@ -9,9 +9,10 @@ use terrace_wal::MAX_RECORD_BYTES;
 
 use super::changes::{Batch, Mark};
 use super::staged::{Staged, What};
-use crate::api::database::Database;
 use crate::catalog::opened::Open;
 use crate::core::Core;
+use crate::handle::database::Database;
+use crate::handle::map::Map;
 use crate::merge::{Merge, Merged};
 use crate::read::leased::{Deadline, Sight, parts};
 
@@ -110,7 +111,8 @@ impl Merging {
                         waits |= found.is_none();
                         Ok((found.unwrap_or(false), ()))
                     };
-                    let (lease, ..) = core.seen((open, None), Sight::Now, &mut value, &mut read)?;
+                    let seen = core.seen((open, None), Sight::Now, &mut value, &mut read)?;
+                    let lease = seen.lease;
                     lease.inspect(|lease| before.note(*lease));
                     Ok((lease.map(|_| value), ()))
                 },
@@ -139,6 +141,13 @@ pub enum Again {
 }
 
 impl Batch {
+    /// Changes the value of a key by what is there: see [`Map::merge`]. It is worked out when the batch is
+    /// written, in the order of the batch: earlier changes of the key count, later ones win.
+    pub fn merge(&mut self, map: &Map, key: impl AsRef<[u8]>, merge: Merge) -> &mut Batch {
+        self.merge_open(&map.open, Some(&map.db), key.as_ref(), merge, None);
+        self
+    }
+
     /// Whether there are merges.
     pub(crate) fn has_merges(&self) -> bool {
         !self.merges.is_empty()
@@ -220,7 +229,7 @@ impl Batch {
         if self.merges.is_empty() {
             return Ok(());
         }
-        let now = core.clock.now();
+        let now = core.clock().now();
         // From here on they count as the changes that they become.
         self.merge_bytes = 0;
         let mut merged: HashMap<Place, Vec<usize>> = HashMap::new();

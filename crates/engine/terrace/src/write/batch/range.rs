@@ -2,33 +2,28 @@
 //!
 //! What the batch has changed in the range before it goes does not count, what it changes there afterwards does. In the
 //! log the range has its place among the changes. In memory it goes first, and changes that it overrules are left out.
-//! Nobody else is at work meanwhile, as where a range goes by itself (`range_cut.rs`).
+//! No other thread is at work meanwhile, as where a range goes by itself (`range_delete.rs`).
 //!
 //! Invariants: range and changes are in the same entry of the gate, and in one record of the log. What is written rests on
-//! is looked at before the record has its place; then nobody is at work who could change it.
+//! is looked at before the record has its place; then no thread is at work that could change it.
 
 use std::sync::Arc;
 
-use terrace_access::{Attempt, Door};
-use terrace_base::{Result, StructureId};
-use terrace_tier::Claim;
+use terrace_access::{Attempt, WriteGuard};
+use terrace_base::StructureId;
+use terrace_tier::WriteReservation;
 use terrace_wal::{Appended, Reservation};
 
 use super::bounds::Range;
 use super::changes::Batch;
 use super::standing::Standing;
-use super::wrote::Wrote;
-use crate::api::database::Database;
 use crate::catalog::entries::Entry;
 use crate::catalog::opened::Open;
 use crate::catalog::registry::RangeRemoved;
 use crate::core::Core;
 use crate::effects::encode_delete_range;
+use crate::handle::database::Database;
 use crate::planted::{Fault, planted};
-use crate::table::rows::{Expected, Round};
-
-/// Attempts that may meet an interrupt before pages are cleaned to make room for all at once.
-const TRIES_BEFORE_CLEANING: u32 = 4;
 
 /// From `low` to before `high`.
 type Bounds<'k> = (&'k [u8], Option<&'k [u8]>);
@@ -64,7 +59,7 @@ impl Batch {
     }
 
     /// Its structure and its bounds.
-    pub(super) fn range(&self) -> Option<(&Arc<Open>, Bounds<'_>)> {
+    pub(crate) fn range(&self) -> Option<(&Arc<Open>, Bounds<'_>)> {
         let range = self.range.as_ref()?;
         let open = &self.structures[range.structure as usize].open;
         Some((open, (&range.low, range.high.as_deref())))
@@ -107,7 +102,7 @@ impl Batch {
     pub(super) fn tell_watchers_of_range(
         &self,
         standing: Option<&dyn Standing>,
-    ) -> Option<Arc<Claim>> {
+    ) -> Option<Arc<WriteReservation>> {
         let (open, (low, high)) = self.range()?;
         open.structure.watches().before_range(
             (low, high),
@@ -123,11 +118,11 @@ impl Batch {
 
 impl Core {
     /// Takes the range of a batch out, and gives the whole batch its place in the log before. The caller is
-    /// inside the gate, holds the locks of the batch, and nobody else is at work.
+    /// inside the gate, holds the locks of the batch, and no other thread is at work.
     pub(super) fn take_range(
         &self,
         batch: &Batch,
-        door: &Door<'_>,
+        door: &WriteGuard<'_>,
         mut reservation: Option<&mut Reservation<'_>>,
     ) -> Attempt<Gone> {
         let Some((open, range)) = batch.range() else {
@@ -135,11 +130,11 @@ impl Core {
         };
         let place = batch.range.as_ref().map_or(0, |range| range.payload);
         let (before, behind) = batch.payload.split_at(place);
-        let part = StructureId(self.registry.next_id());
+        let part = StructureId(self.registry().next_id());
         let mut appended = None;
         let mut append = |pieces: &[&[u8]]| {
             if let Some(reservation) = reservation.as_mut() {
-                appended = Some(self.log.append(reservation, pieces));
+                appended = Some(self.log().append(reservation, pieces));
             }
         };
         let mut log = |has_part: bool| {
@@ -150,7 +145,9 @@ impl Core {
                 false => append(&[before, effect.as_slice(), behind]),
             }
         };
-        let cut = self.registry.cut_inside(door, open, range, part, &mut log);
+        let cut = self
+            .registry()
+            .cut_inside(door, open, range, part, &mut log);
         let (removed, part) = match cut {
             Ok((RangeRemoved::Nothing, _)) => {
                 // What the batch has put there before is not there, for who replays it too.
@@ -172,63 +169,6 @@ impl Core {
             removed,
             part,
             appended,
-        })
-    }
-
-    /// Writes a batch with a range, if what it rests on still stands. The caller has no pass.
-    pub fn write_with_range(&self, batch: &mut Batch, expected: &Expected<'_>) -> Result<Round> {
-        let Some(open) = batch.range().map(|(open, _)| open.clone()) else {
-            return Ok(Round::Changed);
-        };
-        let _naming = self.naming.lock();
-        {
-            let _pass = self.enter(&open)?;
-            self.budget.check_structures(&self.registry)?;
-            batch.logged(self)?;
-            // Most of the waiting is done while others go on.
-            if let Some((open, (low, high))) = batch.range() {
-                let there = open.structure.prefault_cut(low, high);
-                there.map_err(|e| self.failed(e))?;
-            }
-            for (open, key, _) in batch.changes() {
-                open.structure.prefault(key).map_err(|e| self.failed(e))?;
-            }
-        }
-        drop(self.tiers.hold_background());
-        let part = StructureId(self.registry.next_id());
-        let wrote = {
-            let _nobody_calls = self.passes.pause()?;
-            let _still = self.tiers.hold_background();
-            if !expected.admitted() {
-                return Ok(Round::Changed);
-            }
-            let logged = batch.logged(self)?;
-            let mut tries = 0u32;
-            loop {
-                match self.write_batch_inside(batch, logged, expected)? {
-                    Wrote::Interrupted(interrupt) => {
-                        self.store.settle(interrupt).map_err(|e| self.failed(e))?;
-                        tries = tries.wrapping_add(1);
-                        if tries.is_multiple_of(TRIES_BEFORE_CLEANING) {
-                            let clean = self.store.settle(terrace_access::Interrupt::NoFrame);
-                            clean.map_err(|e| self.failed(e))?;
-                        }
-                    }
-                    wrote => break wrote,
-                }
-            }
-        };
-        Ok(match wrote {
-            Wrote::Done(appended) => {
-                if self.registry.numbered(part).is_some() {
-                    self.take_part_apart(part);
-                    // As where a range goes by itself.
-                    let _ = self.store.make_room_for_extra();
-                }
-                Round::Written(appended)
-            }
-            Wrote::Claimed(claim) => Round::Claimed(claim),
-            Wrote::Changed | Wrote::Interrupted(_) => Round::Changed,
         })
     }
 }

@@ -58,7 +58,7 @@ impl What {
     }
 }
 
-/// See the module's text.
+/// A change in a batch that is not worked out yet.
 pub(super) struct Staged {
     pub(super) structure: u32,
     pub(super) key: Vec<u8>,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use terrace_access::Interrupt;
-use terrace_tier::Claim;
+use terrace_access::Retry;
+use terrace_tier::WriteReservation;
 use terrace_wal::Appended;
 
 /// How writing a batch has ended that did not fail.
@@ -12,8 +12,8 @@ pub enum Wrote {
     Done(Option<Appended>),
     /// What it rests on does not stand any more; nothing was done.
     Changed,
-    /// Another thread claims what it is to write; nothing was done. The caller waits for that without a pass.
-    Claimed(Arc<Claim>),
+    /// Another thread claims what it is to write; nothing was done. The caller waits for that and holds no operation.
+    Claimed(Arc<WriteReservation>),
     /// Its range could not be taken out as it is: nothing was done. The caller settles this, and writes again.
-    Interrupted(Interrupt),
+    Interrupted(Retry),
 }

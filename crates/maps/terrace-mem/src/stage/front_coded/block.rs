@@ -2,7 +2,7 @@
 //! are, or as codes of [`Symbols`].
 
 use super::heads::{MOST_SHARED, padded};
-use super::symbols::{LONGEST, Symbols};
+use crate::plan::{LONGEST, Symbols};
 use crate::prefix::common_prefix;
 use crate::simd;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ pub struct Block<'a> {
     /// All of it, and what lies behind.
     bytes: &'a [u8],
     pub shared: &'a [u8],
-    /// So many bytes for each key as its width says: one, or two where a rest is long.
+    /// As many bytes for each key as its width says: one, or two where a rest is long.
     lens: &'a [u8],
     pub width: u8,
     /// The rests or their codes, and what lies behind.
@@ -237,7 +237,7 @@ impl<'a> Block<'a> {
     /// The place of `key`, of which the first `prefix` bytes are not in the block, if it is there.
     ///
     /// Only keys that are as long can be it, few of a block, and most of these differ at the end. So
-    /// nothing is compared in order, which would take a branch that nobody can foresee for each step.
+    /// nothing is compared in order, which would take a branch that cannot be predicted for each step.
     #[inline]
     pub fn find(&self, key: &[u8], prefix: usize) -> Option<usize> {
         if self.width > 1 {

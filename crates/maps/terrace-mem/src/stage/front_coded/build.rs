@@ -3,9 +3,9 @@
 use super::block::width_for;
 use super::coded::{BLOCK, FrontCoded, GROUP, TOP};
 use super::heads::{MOST_SHARED, append, padded};
-use super::symbols::Symbols;
 use super::table::{At, Filling, MOST_BLOCKS};
 use crate::family::{ByteFamily, Family, KeyRun};
+use crate::plan::Symbols;
 use crate::prefix::common_prefix;
 use crate::stage::ByteRun;
 use alloc::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// For `n` keys that all begin with `prefix`, of about so many bytes when they are coded; with
+    /// For `n` keys that all begin with `prefix`, of about this many bytes when they are coded; with
     /// room for as many in all as `room` says; with rests in these symbols.
     pub fn new(
         prefix: &[u8],
@@ -89,7 +89,7 @@ impl Builder {
         self.came += 1;
     }
 
-    /// Ends the last block, if there is one, and begins the next, whose first key shares so much
+    /// Ends the last block, if there is one, and begins the next, whose first key shares `shared` bytes
     /// with the last one.
     fn begin(&mut self, shared: usize) {
         self.close();

@@ -2,10 +2,10 @@
 
 use super::block::Block;
 use super::heads::{append, equal, head, long_head};
-use super::symbols::{Symbols, Training};
 use super::table::Table;
 use crate::family::{ByteFamily, KeyCursor, KeyRun};
 use crate::home::{Block as Placed, Home, copied};
+use crate::plan::{Symbols, Training};
 use crate::prefix::common_prefix;
 use crate::simd;
 use crate::stage::ByteRun;
@@ -46,7 +46,7 @@ pub struct FrontCoded {
 pub(super) const NEAR: usize = 16;
 
 impl FrontCoded {
-    /// A sample of the rests, of about so many bytes, from all over, to find symbols in.
+    /// A sample of the rests, of about this many bytes, from all over, to find symbols in.
     pub fn sample(&self, bytes: usize) -> Training {
         let (mut texts, mut ends, mut room) = (Vec::new(), Vec::new(), Vec::new());
         let step = (self.data.len() / bytes).max(1);

@@ -18,11 +18,9 @@ mod coded;
 mod heads;
 mod merge;
 mod patch;
-mod symbols;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use build::room_for;
 pub use coded::{BLOCK, FrontCoded, FrontCursor};
-pub use symbols::{Symbols, Training};

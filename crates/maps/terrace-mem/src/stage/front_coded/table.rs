@@ -76,7 +76,7 @@ struct Place {
     print: u8,
 }
 
-/// The place of a hash among so many lines.
+/// The place of a hash among this many lines.
 #[inline]
 fn place(hash: u64, lines: usize) -> Place {
     Place {
@@ -97,7 +97,7 @@ fn per_line(wide: bool) -> usize {
 }
 
 impl Filling {
-    /// An empty table for `n` keys in so many blocks.
+    /// An empty table for `n` keys in this many blocks.
     pub fn new(n: usize, blocks: usize) -> Self {
         let keys = n / FILL + 1;
         let mut all = Vec::with_capacity(keys + (blocks + 1).div_ceil(per_line(false)));

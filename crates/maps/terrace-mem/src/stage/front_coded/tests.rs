@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::family::{ByteFamily, Family, KeyCursor, KeyRun};
+use crate::plan::Symbols;
 use crate::prefix::common_prefix;
 use crate::stage::ByteRun;
 use alloc::sync::Arc;
@@ -177,7 +178,7 @@ fn large_merges() {
     ];
     let sizes = if cfg!(miri) { &sizes[..1] } else { sizes };
     for &(n, words, pad) in sizes {
-        // Of ten keys so many are dead, new, and dead ones new as well.
+        // Of ten keys these numbers are dead, new, and dead ones new as well.
         for (dead, fresh, again) in [(0, 5, 0), (3, 2, 0), (9, 9, 5), (3, 2, 10), (10, 0, 10)] {
             let mut keys: Vec<Vec<u8>> = (0..n)
                 .map(|_| {
@@ -279,7 +280,8 @@ fn a_segment_of_byte_strings_has_two_lines() {
     );
 }
 
-/// Lengths are told apart by one byte first: keys that are 256 bytes longer, or two of which share so much.
+/// Lengths are told apart by one byte first: keys that are 256 bytes longer, or two of which share that
+/// many bytes.
 #[test]
 fn keys_of_the_same_length_but_for_a_byte_are_told_apart() {
     let key = |n: usize| vec![b'a'; n];

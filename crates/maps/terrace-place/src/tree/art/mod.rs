@@ -13,7 +13,7 @@ mod tests;
 pub use key::ArtKey;
 pub(super) use key::MOST_KEY;
 
-use super::common::Kid;
+use super::common::OwnedNode;
 use super::keys::KeyBytes;
 use super::kind::{Cleared, Inserted, Kind, Making, Removed, Rooted, Sought, Walk};
 use crate::error::PlacementError;
@@ -44,7 +44,7 @@ impl<Q: ArtKey + ?Sized> Sought<Art> for Q {
 /// The tree of a part.
 #[derive(Debug, Default)]
 pub struct ArtTree {
-    root: Option<Kid>,
+    root: Option<OwnedNode>,
     /// The part has left the directory.
     retired: bool,
     len: usize,
@@ -52,13 +52,13 @@ pub struct ArtTree {
 }
 
 impl Rooted for ArtTree {
-    fn root(&self) -> Option<&Kid> {
+    fn root(&self) -> Option<&OwnedNode> {
         self.root.as_ref()
     }
-    fn root_mut(&mut self) -> Option<&mut Kid> {
+    fn root_mut(&mut self) -> Option<&mut OwnedNode> {
         self.root.as_mut()
     }
-    fn retire(&mut self) -> Option<Kid> {
+    fn retire(&mut self) -> Option<OwnedNode> {
         self.retired = true;
         self.root.take()
     }
@@ -206,7 +206,7 @@ where
 /// Checks a node that these bytes lead to.
 fn check_below<'a, K: ArtKey + Send + Sync, V: Send + Sync, M: Model>(
     nodes: &'a ArtNodes<K, V, M>,
-    kid: &'a Kid,
+    kid: &'a OwnedNode,
     above: Tier,
     way: &mut Vec<u8>,
     walk: &mut Walk,

@@ -8,7 +8,7 @@ use crate::heat::Heat;
 use crate::id::{CLASSES, NodeId, Tier};
 use crate::model::Model;
 use crate::placed::Outcome;
-use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
+use crate::tree::common::{Common, LEAF_CLASS, Origin, OwnedNode, Reserved};
 use crate::tree::keys::KeyBytes;
 use crate::tree::kind::{Making, Nodes};
 use arrayvec::ArrayVec;
@@ -75,7 +75,7 @@ pub struct Leaf<K, V> {
 pub struct Small<const N: usize> {
     head: Head,
     bytes: ArrayVec<u8, N>,
-    kids: ArrayVec<Kid, N>,
+    kids: ArrayVec<OwnedNode, N>,
 }
 
 /// Children in any order, and where that of each byte is.
@@ -84,7 +84,7 @@ pub struct Middle {
     head: Head,
     /// One more than the place; 0: none.
     places: [u8; 256],
-    kids: ArrayVec<Kid, 48>,
+    kids: ArrayVec<OwnedNode, 48>,
 }
 
 /// A child for each byte.
@@ -92,14 +92,14 @@ pub struct Middle {
 pub struct Large {
     head: Head,
     len: u16,
-    kids: [Kid; 256],
+    kids: [OwnedNode; 256],
 }
 
 /// The name of no node: class 7 is not used.
-const NONE: Kid = Kid(NodeId(u32::MAX));
+const NONE: OwnedNode = OwnedNode(NodeId(u32::MAX));
 
-impl Kid {
-    fn there(&self) -> Option<&Kid> {
+impl OwnedNode {
+    fn there(&self) -> Option<&OwnedNode> {
         (*self != NONE).then_some(self)
     }
 }
@@ -115,18 +115,18 @@ pub trait Inner {
     /// Whether it has no room for another one.
     fn is_full(&self) -> bool;
     /// The child of a byte.
-    fn find(&self, byte: u8) -> Option<&Kid>;
+    fn find(&self, byte: u8) -> Option<&OwnedNode>;
     /// The same, to be changed.
-    fn find_mut(&mut self, byte: u8) -> Option<&mut Kid>;
+    fn find_mut(&mut self, byte: u8) -> Option<&mut OwnedNode>;
     /// Adds a child; there is room, and none of this byte.
-    fn add(&mut self, byte: u8, kid: Kid);
+    fn add(&mut self, byte: u8, kid: OwnedNode);
     /// Takes a child out.
-    fn take(&mut self, byte: u8) -> Option<Kid>;
+    fn take(&mut self, byte: u8) -> Option<OwnedNode>;
     /// Shows all children in order.
-    fn each(&self, see: &mut dyn FnMut(u8, &Kid));
+    fn each(&self, see: &mut dyn FnMut(u8, &OwnedNode));
 
     /// The first child and its byte.
-    fn first(&self) -> Option<(u8, &Kid)> {
+    fn first(&self) -> Option<(u8, &OwnedNode)> {
         (0..=255).find_map(|byte| Some((byte, self.find(byte)?)))
     }
 
@@ -152,30 +152,30 @@ impl<const N: usize> Inner for Small<N> {
         self.kids.is_full()
     }
     #[inline]
-    fn find(&self, byte: u8) -> Option<&Kid> {
+    fn find(&self, byte: u8) -> Option<&OwnedNode> {
         let at = self.bytes.iter().position(|b| *b == byte)?;
         self.kids.get(at)
     }
-    fn find_mut(&mut self, byte: u8) -> Option<&mut Kid> {
+    fn find_mut(&mut self, byte: u8) -> Option<&mut OwnedNode> {
         let at = self.bytes.iter().position(|b| *b == byte)?;
         self.kids.get_mut(at)
     }
-    fn add(&mut self, byte: u8, kid: Kid) {
+    fn add(&mut self, byte: u8, kid: OwnedNode) {
         let at = self.bytes.partition_point(|b| *b < byte);
         self.bytes.insert(at, byte);
         self.kids.insert(at, kid);
     }
-    fn take(&mut self, byte: u8) -> Option<Kid> {
+    fn take(&mut self, byte: u8) -> Option<OwnedNode> {
         let at = self.bytes.iter().position(|b| *b == byte)?;
         self.bytes.remove(at);
         Some(self.kids.remove(at))
     }
-    fn each(&self, see: &mut dyn FnMut(u8, &Kid)) {
+    fn each(&self, see: &mut dyn FnMut(u8, &OwnedNode)) {
         for (byte, kid) in self.bytes.iter().zip(&self.kids) {
             see(*byte, kid);
         }
     }
-    fn first(&self) -> Option<(u8, &Kid)> {
+    fn first(&self) -> Option<(u8, &OwnedNode)> {
         Some((*self.bytes.first()?, self.kids.first()?))
     }
 }
@@ -194,19 +194,19 @@ impl Inner for Middle {
         self.kids.is_full()
     }
     #[inline]
-    fn find(&self, byte: u8) -> Option<&Kid> {
+    fn find(&self, byte: u8) -> Option<&OwnedNode> {
         let place = usize::from(self.places[usize::from(byte)]);
         self.kids.get(place.checked_sub(1)?)
     }
-    fn find_mut(&mut self, byte: u8) -> Option<&mut Kid> {
+    fn find_mut(&mut self, byte: u8) -> Option<&mut OwnedNode> {
         let place = usize::from(self.places[usize::from(byte)]);
         self.kids.get_mut(place.checked_sub(1)?)
     }
-    fn add(&mut self, byte: u8, kid: Kid) {
+    fn add(&mut self, byte: u8, kid: OwnedNode) {
         self.kids.push(kid);
         self.places[usize::from(byte)] = self.kids.len() as u8;
     }
-    fn take(&mut self, byte: u8) -> Option<Kid> {
+    fn take(&mut self, byte: u8) -> Option<OwnedNode> {
         let place = self.places[usize::from(byte)].checked_sub(1)?;
         self.places[usize::from(byte)] = 0;
         // The last one goes to its place.
@@ -218,7 +218,7 @@ impl Inner for Middle {
         }
         Some(self.kids.swap_remove(usize::from(place)))
     }
-    fn each(&self, see: &mut dyn FnMut(u8, &Kid)) {
+    fn each(&self, see: &mut dyn FnMut(u8, &OwnedNode)) {
         for byte in 0..=255 {
             if let Some(kid) = self.find(byte) {
                 see(byte, kid);
@@ -241,24 +241,24 @@ impl Inner for Large {
         false
     }
     #[inline]
-    fn find(&self, byte: u8) -> Option<&Kid> {
+    fn find(&self, byte: u8) -> Option<&OwnedNode> {
         self.kids[usize::from(byte)].there()
     }
-    fn find_mut(&mut self, byte: u8) -> Option<&mut Kid> {
+    fn find_mut(&mut self, byte: u8) -> Option<&mut OwnedNode> {
         let kid = &mut self.kids[usize::from(byte)];
         (*kid != NONE).then_some(kid)
     }
-    fn add(&mut self, byte: u8, kid: Kid) {
+    fn add(&mut self, byte: u8, kid: OwnedNode) {
         self.kids[usize::from(byte)] = kid;
         self.len += 1;
     }
-    fn take(&mut self, byte: u8) -> Option<Kid> {
+    fn take(&mut self, byte: u8) -> Option<OwnedNode> {
         let kid = std::mem::replace(&mut self.kids[usize::from(byte)], NONE);
         let there = kid != NONE;
         self.len -= u16::from(there);
         there.then_some(kid)
     }
-    fn each(&self, see: &mut dyn FnMut(u8, &Kid)) {
+    fn each(&self, see: &mut dyn FnMut(u8, &OwnedNode)) {
         for (byte, kid) in (0..=255).zip(&self.kids) {
             if let Some(kid) = kid.there() {
                 see(byte, kid);
@@ -384,9 +384,9 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
 
     /// The node, without telling the model.
     #[inline(always)]
-    pub fn node<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
-        // SAFETY: the class says which pool made the slot; a kid is the only owner, and who has
-        // `&Kid` excludes everyone with `&mut Kid`.
+    pub fn node<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
+        // SAFETY: the class says which pool made the slot; a child is the only owner, and who has
+        // `&OwnedNode` excludes everyone with `&mut OwnedNode`.
         unsafe {
             match kid.id().class() {
                 LEAF_CLASS => Node::Leaf(&*std::ptr::from_ref(self.leaves.get(&kid.slot()))),
@@ -400,7 +400,7 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
 
     /// The node, and the model hears of it.
     #[inline(always)]
-    pub fn touch<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
+    pub fn touch<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
         let id = kid.id();
         let at = each_pool!(self, id.class(), pool => pool.address(id));
         self.common.model.touch(id, at);
@@ -408,8 +408,8 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// The node, to be changed.
-    pub fn node_mut<'a>(&'a self, kid: &'a mut Kid) -> NodeMut<'a, K, V> {
-        // SAFETY: as in `node`; `&mut Kid` excludes everybody else for as long as the result
+    pub fn node_mut<'a>(&'a self, kid: &'a mut OwnedNode) -> NodeMut<'a, K, V> {
+        // SAFETY: as in `node`; `&mut OwnedNode` excludes all others for as long as the result
         // lives.
         unsafe {
             match kid.id().class() {
@@ -430,11 +430,11 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// The room becomes a leaf.
-    pub fn new_leaf(&self, room: Reserved<'_, Leaf<K, V>>, key: K, val: V) -> Kid {
+    pub fn new_leaf(&self, room: Reserved<'_, Leaf<K, V>>, key: K, val: V) -> OwnedNode {
         self.common.fill(room, Leaf { key, val })
     }
 
-    /// Takes room for an inner node with so many children.
+    /// Takes room for an inner node with this many children.
     pub fn room(&self, kids: usize, origin: Origin) -> Result<Room<'_>, PlacementError> {
         let common = &self.common;
         Ok(match kids {
@@ -446,7 +446,7 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// The room becomes an inner node without children.
-    pub fn new_inner(&self, room: Room<'_>, head: Head) -> Kid {
+    pub fn new_inner(&self, room: Room<'_>, head: Head) -> OwnedNode {
         let common = &self.common;
         match room {
             Room::Small(vacant) => common.fill(vacant, empty(head)),
@@ -463,19 +463,19 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// Takes a leaf out of its slot.
-    pub fn take_leaf(&self, kid: Kid) -> Option<Leaf<K, V>> {
+    pub fn take_leaf(&self, kid: OwnedNode) -> Option<Leaf<K, V>> {
         if !kid.is_leaf() {
             return None;
         }
         self.common.gone(kid.id(), Self::sizes_of()[0]);
-        // SAFETY: a kid is the only owner of its slot, and it ends here.
+        // SAFETY: a child is the only owner of its slot, and it ends here.
         let leaf = unsafe { self.leaves.take(kid.slot()) };
         self.keys.goes(&leaf.key);
         Some(leaf)
     }
 
     /// Frees an inner node, whose children have been taken out.
-    pub fn free_inner(&self, kid: Kid) {
+    pub fn free_inner(&self, kid: OwnedNode) {
         let id = kid.id();
         if kid.is_leaf() {
             return;
@@ -493,7 +493,7 @@ impl<K, V, M: Model> ArtNodes<K, V, M> {
     }
 
     /// Any leaf below a node.
-    pub fn any_leaf<'a>(&'a self, kid: &'a Kid) -> Option<&'a Leaf<K, V>> {
+    pub fn any_leaf<'a>(&'a self, kid: &'a OwnedNode) -> Option<&'a Leaf<K, V>> {
         let mut kid = kid;
         loop {
             match self.node(kid) {
@@ -519,21 +519,21 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for ArtNodes<K, V, M> {
         &self.common
     }
 
-    fn kid_at<'a>(&'a self, kid: &'a Kid, place: usize) -> Option<&'a Kid> {
+    fn kid_at<'a>(&'a self, kid: &'a OwnedNode, place: usize) -> Option<&'a OwnedNode> {
         match self.node(kid) {
             Node::Inner(inner) => inner.find(place as u8),
             Node::Leaf(_) => None,
         }
     }
 
-    fn kid_at_mut<'a>(&'a self, kid: &'a mut Kid, place: usize) -> Option<&'a mut Kid> {
+    fn kid_at_mut<'a>(&'a self, kid: &'a mut OwnedNode, place: usize) -> Option<&'a mut OwnedNode> {
         match self.node_mut(kid) {
             NodeMut::Inner(inner) => inner.find_mut(place as u8),
             NodeMut::Leaf(_) => None,
         }
     }
 
-    fn each_kid(&self, kid: &Kid, see: &mut dyn FnMut(usize, &Kid)) {
+    fn each_kid(&self, kid: &OwnedNode, see: &mut dyn FnMut(usize, &OwnedNode)) {
         if !kid.is_leaf()
             && let Node::Inner(inner) = self.node(kid)
         {
@@ -541,14 +541,14 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for ArtNodes<K, V, M> {
         }
     }
 
-    fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome {
+    fn shift(&self, kid: &mut OwnedNode, to: Tier, bound: u64) -> Outcome {
         each_pool!(self, kid.id().class(), pool => {
             // SAFETY: the class says which pool made the slot.
             unsafe { self.common.shift(pool, kid, to, bound) }
         })
     }
 
-    fn mix_up(&self, kid: &mut Kid, place: usize) {
+    fn mix_up(&self, kid: &mut OwnedNode, place: usize) {
         if let NodeMut::Inner(inner) = self.node_mut(kid) {
             let next = (place as u8..=255)
                 .skip(1)
@@ -594,7 +594,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for ArtNodes<K, V, M> {
         sum
     }
 
-    fn free(&self, mut kid: Kid, kids: &mut Vec<Kid>) {
+    fn free(&self, mut kid: OwnedNode, kids: &mut Vec<OwnedNode>) {
         if kid.is_leaf() {
             drop(self.take_leaf(kid));
             return;

@@ -11,7 +11,7 @@ use crate::faults::{Fault, planted};
 use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use crate::tree::kind::{Inserted, Removed};
 use std::borrow::Borrow;
 
@@ -183,12 +183,12 @@ impl ArtTree {
 }
 
 impl<K: ArtKey, V> Entry<'_, K, V> {
-    /// Puts the entry below a node, which begins at byte `at` of the keys and lies so many steps
+    /// Puts the entry below a node, which begins at byte `at` of the keys and lies this many steps
     /// below the root.
     fn put<M: Model>(
         &mut self,
         nodes: &ArtNodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         parent: Tier,
         (depth, at): (usize, usize),
     ) -> Result<(), PlacementError> {
@@ -239,7 +239,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
     fn fork<M: Model>(
         &mut self,
         nodes: &ArtNodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         parent: Tier,
         (depth, at): (usize, usize),
         others: &[u8],
@@ -289,7 +289,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
     fn add<M: Model>(
         &mut self,
         nodes: &ArtNodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         parent: Tier,
         depth: usize,
         byte: u8,
@@ -322,7 +322,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
 /// All bytes of the prefix of an inner node, which begins at byte `at` of the keys.
 pub(super) fn prefix<K: ArtKey, V, M: Model>(
     nodes: &ArtNodes<K, V, M>,
-    kid: &Kid,
+    kid: &OwnedNode,
     at: usize,
 ) -> Result<Vec<u8>, PlacementError> {
     let head = match nodes.node(kid) {
@@ -340,10 +340,10 @@ pub(super) fn prefix<K: ArtKey, V, M: Model>(
     whole.map(<[u8]>::to_vec).ok_or(PlacementError::BadKeyBytes)
 }
 
-/// Puts a node with room for so many children in the place of an inner node.
+/// Puts a node with room for this many children in the place of an inner node.
 fn resize<K, V, M: Model>(
     nodes: &ArtNodes<K, V, M>,
-    kid: &mut Kid,
+    kid: &mut OwnedNode,
     parent: Tier,
     depth: usize,
     kids: usize,
@@ -381,7 +381,7 @@ fn resize<K, V, M: Model>(
 }
 
 /// An inner node with one child gives its place to that one.
-pub(super) fn collapse<K, V, M: Model>(nodes: &ArtNodes<K, V, M>, kid: &mut Kid) -> bool {
+pub(super) fn collapse<K, V, M: Model>(nodes: &ArtNodes<K, V, M>, kid: &mut OwnedNode) -> bool {
     let (byte, head) = match nodes.node(kid) {
         Node::Inner(inner) if inner.len() == 1 => match inner.first() {
             Some((byte, _)) => (byte, *inner.head()),
@@ -411,7 +411,7 @@ fn shrinks(len: usize, class: u8) -> bool {
 
 fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
     nodes: &ArtNodes<K, V, M>,
-    kid: &mut Kid,
+    kid: &mut OwnedNode,
     key: &Q,
     bytes: &[u8],
     at: usize,
@@ -445,7 +445,7 @@ fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
     };
     if kid.is_leaf() {
         // The handle is left behind without a node; who holds it throws it away.
-        let gone = Kid(kid.id());
+        let gone = OwnedNode(kid.id());
         *taken = nodes.take_leaf(gone);
         return left;
     }

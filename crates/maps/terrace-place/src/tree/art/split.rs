@@ -7,18 +7,18 @@ use crate::error::PlacementError;
 use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
 /// A node on the way: the byte of the next one, and room for what goes to the right.
-struct Turn<'a> {
+struct SplitNode<'a> {
     byte: u8,
     room: Option<Room<'a>>,
 }
 
 /// Entries below a node.
-fn count<K, V, M: Model>(nodes: &ArtNodes<K, V, M>, kid: &Kid) -> usize {
+fn count<K, V, M: Model>(nodes: &ArtNodes<K, V, M>, kid: &OwnedNode) -> usize {
     if kid.is_leaf() {
         return 1;
     }
@@ -87,7 +87,7 @@ impl ArtTree {
                 right => Some(nodes.room(right + 1, origin)?),
             };
             below = room.as_ref().map_or(below, Room::tier);
-            turns.push(Turn { byte, room });
+            turns.push(SplitNode { byte, room });
         }
         nodes.keys.came(&key);
         let (left, right) = divide(nodes, self.root.take(), &mut turns);
@@ -134,9 +134,9 @@ impl ArtTree {
 /// Divides a node: what lies before the way stays, the way and what lies behind it goes.
 fn divide<K, V, M: Model>(
     nodes: &ArtNodes<K, V, M>,
-    kid: Option<Kid>,
-    turns: &mut Vec<Turn<'_>>,
-) -> (Option<Kid>, Option<Kid>) {
+    kid: Option<OwnedNode>,
+    turns: &mut Vec<SplitNode<'_>>,
+) -> (Option<OwnedNode>, Option<OwnedNode>) {
     let (Some(mut kid), Some(turn)) = (kid, turns.pop()) else {
         return (None, None);
     };
@@ -202,7 +202,7 @@ struct Reading<'a, K, V, M> {
 impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
     /// Reads below a node that begins at byte `at` of the keys; `bound` are the bytes of the
     /// first one that is wanted, where keys below may lie before it.
-    fn below(&mut self, kid: &Kid, at: usize, bound: Option<&[u8]>) {
+    fn below(&mut self, kid: &OwnedNode, at: usize, bound: Option<&[u8]>) {
         if self.out.len() >= self.most {
             return;
         }
@@ -240,7 +240,7 @@ impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
                 }
                 let edge = bound.and_then(|bytes| bytes.get(skip).copied());
                 let back = self.back;
-                let mut see = |byte: u8, kid: &Kid| {
+                let mut see = |byte: u8, kid: &OwnedNode| {
                     let bound = match edge.map(|edge| byte.cmp(&edge)) {
                         Some(Ordering::Equal) => bound,
                         Some(Ordering::Less) if !back => return,

@@ -5,12 +5,16 @@ use crate::error::PlacementError;
 use crate::faults::{Fault, planted};
 use crate::id::Tier;
 use crate::model::Model;
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use crate::tree::nodes::{INNER, LEAF};
 
 /// Whether a node must be split before a word comes below it.
 #[inline]
-pub(super) fn is_full<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid, word: u64) -> bool {
+pub(super) fn is_full<K, V, M: Model>(
+    nodes: &MassNodes<K, V, M>,
+    kid: &OwnedNode,
+    word: u64,
+) -> bool {
     match nodes.node(kid) {
         Node::Leaf(leaf) => leaf.words.is_full() && search(&leaf.words, word).is_err(),
         Node::Border(border) => border.words.is_full() && search(&border.words, word).is_err(),
@@ -21,7 +25,7 @@ pub(super) fn is_full<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid, wor
 /// Puts a root above the full root of a layer.
 pub(super) fn grow<K, V, M: Model>(
     nodes: &MassNodes<K, V, M>,
-    root: &mut Kid,
+    root: &mut OwnedNode,
     parent: Tier,
     depth: usize,
 ) -> Result<(), PlacementError> {
@@ -99,7 +103,7 @@ pub(super) fn split_kid<K, V, M: Model>(
 }
 
 /// The root of a layer that has one child gives its place to that one.
-pub(super) fn tidy<K, V, M: Model>(nodes: &MassNodes<K, V, M>, root: &mut Kid) -> bool {
+pub(super) fn tidy<K, V, M: Model>(nodes: &MassNodes<K, V, M>, root: &mut OwnedNode) -> bool {
     let mut changed = false;
     loop {
         let only = match nodes.node_mut(root) {

@@ -14,7 +14,7 @@ mod split;
 mod tree;
 
 use super::art::ArtKey;
-use super::common::Kid;
+use super::common::OwnedNode;
 use super::keys::KeyBytes;
 use super::kind::{Cleared, Inserted, Kind, Making, Removed, Sought, Walk};
 use crate::error::PlacementError;
@@ -197,7 +197,12 @@ struct Checking<'a, K, V, M> {
 impl<'a, K: ArtKey + Send + Sync, V: Send + Sync, M: Model> Checking<'a, K, V, M> {
     /// Checks a node whose words lie from the first of these to the second. Returns the levels
     /// below it in its layer.
-    fn below(&mut self, kid: &'a Kid, above: Tier, range: (u64, u64)) -> Result<usize, String> {
+    fn below(
+        &mut self,
+        kid: &'a OwnedNode,
+        above: Tier,
+        range: (u64, u64),
+    ) -> Result<usize, String> {
         let id = kid.id();
         self.walk.reach(self.nodes, kid, above)?;
         let (words, fits) = match self.nodes.node(kid) {

@@ -7,7 +7,7 @@ use crate::heat::Heat;
 use crate::id::{CLASSES, NodeId, Tier};
 use crate::model::Model;
 use crate::placed::Outcome;
-use crate::tree::common::{Common, Kid, LEAF_CLASS, Origin, Reserved};
+use crate::tree::common::{Common, LEAF_CLASS, Origin, OwnedNode, Reserved};
 use crate::tree::keys::KeyBytes;
 use crate::tree::kind::{Making, Nodes};
 use crate::tree::nodes::{INNER, LEAF};
@@ -30,7 +30,7 @@ pub enum Below<K, V> {
     /// The only entry with this word.
     Entry(K, V),
     /// The layer of all entries with it.
-    Layer(Kid),
+    Layer(OwnedNode),
 }
 
 /// A leaf that has layers below it, or had.
@@ -44,7 +44,7 @@ pub struct Border<K, V> {
 #[derive(Debug)]
 pub struct Inner {
     pub words: ArrayVec<u64, { INNER - 1 }>,
-    pub kids: ArrayVec<Kid, INNER>,
+    pub kids: ArrayVec<OwnedNode, INNER>,
 }
 
 impl<K, V> Leaf<K, V> {
@@ -68,7 +68,7 @@ impl<K, V> Leaf<K, V> {
 
 impl<K, V> Below<K, V> {
     /// The layer.
-    pub fn layer(&self) -> Option<&Kid> {
+    pub fn layer(&self) -> Option<&OwnedNode> {
         match self {
             Below::Layer(kid) => Some(kid),
             Below::Entry(..) => None,
@@ -215,9 +215,9 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
 
     /// The node, without telling the model.
     #[inline(always)]
-    pub fn node<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
-        // SAFETY: the class says which pool made the slot; a kid is the only owner, and who has
-        // `&Kid` excludes everyone with `&mut Kid`.
+    pub fn node<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
+        // SAFETY: the class says which pool made the slot; a child is the only owner, and who has
+        // `&OwnedNode` excludes everyone with `&mut OwnedNode`.
         unsafe {
             match kid.id().class() {
                 LEAF_CLASS => Node::Leaf(&*std::ptr::from_ref(self.leaves.get(&kid.slot()))),
@@ -229,7 +229,7 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
 
     /// The node, and the model hears of it.
     #[inline(always)]
-    pub fn touch<'a>(&'a self, kid: &'a Kid) -> Node<'a, K, V> {
+    pub fn touch<'a>(&'a self, kid: &'a OwnedNode) -> Node<'a, K, V> {
         let id = kid.id();
         let at = each_pool!(self, id.class(), pool => pool.address(id));
         self.common.model.touch(id, at);
@@ -238,8 +238,8 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
 
     /// The node, to be changed.
     #[inline(always)]
-    pub fn node_mut<'a>(&'a self, kid: &'a mut Kid) -> NodeMut<'a, K, V> {
-        // SAFETY: as in `node`; `&mut Kid` excludes everybody else for as long as the result
+    pub fn node_mut<'a>(&'a self, kid: &'a mut OwnedNode) -> NodeMut<'a, K, V> {
+        // SAFETY: as in `node`; `&mut OwnedNode` excludes all others for as long as the result
         // lives.
         unsafe {
             match kid.id().class() {
@@ -275,7 +275,7 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
     }
 
     /// The room becomes an empty node.
-    pub fn fill(&self, room: Room<'_, K, V>) -> Kid {
+    pub fn fill(&self, room: Room<'_, K, V>) -> OwnedNode {
         match room {
             Room::Leaf(vacant) => self.common.fill(vacant, Leaf::new()),
             Room::Border(vacant) => self.common.fill(vacant, Border::new()),
@@ -287,21 +287,21 @@ impl<K, V, M: Model> MassNodes<K, V, M> {
     }
 
     /// Takes a node out of its slot.
-    pub fn take(&self, kid: Kid) -> Taken<K, V> {
+    pub fn take(&self, kid: OwnedNode) -> Taken<K, V> {
         let id = kid.id();
         self.common.gone(id, Self::bytes_of(id));
         self.take_slot(kid)
     }
 
     /// Takes a node out of its slot, whose heat another one gets that has its entries.
-    pub fn take_for(&self, kid: Kid, stays: NodeId) -> Taken<K, V> {
+    pub fn take_for(&self, kid: OwnedNode, stays: NodeId) -> Taken<K, V> {
         let id = kid.id();
         self.common.replaced(id, stays, Self::bytes_of(id));
         self.take_slot(kid)
     }
 
-    fn take_slot(&self, kid: Kid) -> Taken<K, V> {
-        // SAFETY: the class says which pool made the slot; a kid is the only owner, and it ends
+    fn take_slot(&self, kid: OwnedNode) -> Taken<K, V> {
+        // SAFETY: the class says which pool made the slot; a child is the only owner, and it ends
         // here.
         unsafe {
             match kid.id().class() {
@@ -320,7 +320,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         &self.common
     }
 
-    fn kid_at<'a>(&'a self, kid: &'a Kid, place: usize) -> Option<&'a Kid> {
+    fn kid_at<'a>(&'a self, kid: &'a OwnedNode, place: usize) -> Option<&'a OwnedNode> {
         match self.node(kid) {
             Node::Leaf(_) => None,
             Node::Border(border) => border.slots.get(place)?.layer(),
@@ -328,7 +328,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         }
     }
 
-    fn kid_at_mut<'a>(&'a self, kid: &'a mut Kid, place: usize) -> Option<&'a mut Kid> {
+    fn kid_at_mut<'a>(&'a self, kid: &'a mut OwnedNode, place: usize) -> Option<&'a mut OwnedNode> {
         match self.node_mut(kid) {
             NodeMut::Leaf(_) => None,
             NodeMut::Border(border) => match border.slots.get_mut(place)? {
@@ -339,7 +339,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         }
     }
 
-    fn each_kid(&self, kid: &Kid, see: &mut dyn FnMut(usize, &Kid)) {
+    fn each_kid(&self, kid: &OwnedNode, see: &mut dyn FnMut(usize, &OwnedNode)) {
         if kid.is_leaf() {
             return;
         }
@@ -360,14 +360,14 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         }
     }
 
-    fn shift(&self, kid: &mut Kid, to: Tier, bound: u64) -> Outcome {
+    fn shift(&self, kid: &mut OwnedNode, to: Tier, bound: u64) -> Outcome {
         each_pool!(self, kid.id().class(), pool => {
             // SAFETY: the class says which pool made the slot.
             unsafe { self.common.shift(pool, kid, to, bound) }
         })
     }
 
-    fn mix_up(&self, kid: &mut Kid, place: usize) {
+    fn mix_up(&self, kid: &mut OwnedNode, place: usize) {
         match self.node_mut(kid) {
             NodeMut::Border(border) if place + 1 < border.slots.len() => {
                 border.slots.swap(place, place + 1);
@@ -415,7 +415,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
         sum
     }
 
-    fn free(&self, kid: Kid, kids: &mut Vec<Kid>) {
+    fn free(&self, kid: OwnedNode, kids: &mut Vec<OwnedNode>) {
         match self.take(kid) {
             Taken::Leaf(leaf) => leaf.keys.iter().for_each(|key| self.keys.goes(key)),
             Taken::Border(border) => {
@@ -423,7 +423,7 @@ impl<K: Send + Sync, V: Send + Sync, M: Model> Nodes for MassNodes<K, V, M> {
                     match slot {
                         Below::Entry(key, _) => self.keys.goes(key),
                         // The border goes, and with it the other owner.
-                        Below::Layer(kid) => kids.push(Kid(kid.id())),
+                        Below::Layer(kid) => kids.push(OwnedNode(kid.id())),
                     }
                 }
             }

@@ -12,7 +12,7 @@ use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
 use crate::tree::art::{ArtKey, MOST_KEY};
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use crate::tree::kind::{Inserted, Removed};
 use std::borrow::Borrow;
 
@@ -191,11 +191,11 @@ impl MassTree {
 }
 
 impl<K: ArtKey, V> Entry<'_, K, V> {
-    /// Puts the entry into a layer, whose root lies so many steps below that of the part.
+    /// Puts the entry into a layer, whose root lies this many steps below that of the part.
     fn put_layer<M: Model>(
         &mut self,
         nodes: &MassNodes<K, V, M>,
-        root: &mut Kid,
+        root: &mut OwnedNode,
         parent: Tier,
         (depth, layer): (usize, usize),
     ) -> Result<(), PlacementError> {
@@ -210,7 +210,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
     fn put<M: Model>(
         &mut self,
         nodes: &MassNodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         parent: Tier,
         (depth, layer): (usize, usize),
     ) -> Result<(), PlacementError> {
@@ -278,7 +278,7 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
     fn fork<M: Model>(
         &mut self,
         nodes: &MassNodes<K, V, M>,
-        kid: &mut Kid,
+        kid: &mut OwnedNode,
         parent: Tier,
         (depth, layer, at): (usize, usize, usize),
     ) -> Result<(), PlacementError> {
@@ -334,11 +334,11 @@ impl<K: ArtKey, V> Entry<'_, K, V> {
     }
 }
 
-/// Takes room for so many layers below a leaf or border, of which the last one is a leaf; before
+/// Takes room for this many layers below a leaf or border, of which the last one is a leaf; before
 /// them for a border in the place of a leaf.
 fn rooms_below<'a, K, V, M: Model>(
     nodes: &'a MassNodes<K, V, M>,
-    kid: &Kid,
+    kid: &OwnedNode,
     parent: Tier,
     (depth, layers): (usize, usize),
     rooms: &mut Vec<Room<'a, K, V>>,

@@ -9,17 +9,17 @@ use super::tree::word;
 use crate::faults::{Fault, planted};
 use crate::id::Tier;
 use crate::model::Model;
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use crate::tree::nodes::{INNER, LEAF};
 use std::borrow::Borrow;
 
 /// Whether nothing is below a node.
-pub(super) fn is_empty<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid) -> bool {
+pub(super) fn is_empty<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &OwnedNode) -> bool {
     fill(nodes, kid).0 == 0
 }
 
 /// What a node has, and how much room.
-fn fill<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid) -> (usize, usize) {
+fn fill<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &OwnedNode) -> (usize, usize) {
     match nodes.node(kid) {
         Node::Leaf(leaf) => (leaf.words.len(), LEAF),
         Node::Border(border) => (border.words.len(), LEAF),
@@ -30,7 +30,7 @@ fn fill<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid) -> (usize, usize)
 /// Takes an entry out below a node, which may be empty then.
 pub(super) fn take_below<K: Borrow<Q>, V, M: Model, Q: Ord + ?Sized>(
     nodes: &MassNodes<K, V, M>,
-    kid: &mut Kid,
+    kid: &mut OwnedNode,
     key: &Q,
     bytes: &[u8],
     layer: usize,
@@ -137,7 +137,7 @@ fn fold<K, V, M: Model>(
 }
 
 /// A border without layers becomes a leaf, which is smaller; without room it stays as it is.
-fn to_leaf<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &mut Kid) -> bool {
+fn to_leaf<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &mut OwnedNode) -> bool {
     // Its own memory is good enough for a leaf.
     let origin = Origin {
         depth: 1,

@@ -8,17 +8,17 @@ use crate::heat::Noting;
 use crate::id::Tier;
 use crate::model::Model;
 use crate::tree::art::ArtKey;
-use crate::tree::common::{Kid, Origin};
+use crate::tree::common::{Origin, OwnedNode};
 use std::ops::Bound;
 
 /// A node on the way: the place at which it is divided, and room for what goes to the right.
-struct Turn<'a, K, V> {
+struct SplitNode<'a, K, V> {
     at: usize,
     room: Room<'a, K, V>,
 }
 
 /// Entries below a node.
-fn count<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &Kid) -> usize {
+fn count<K, V, M: Model>(nodes: &MassNodes<K, V, M>, kid: &OwnedNode) -> usize {
     match nodes.node(kid) {
         Node::Leaf(leaf) => leaf.words.len(),
         Node::Border(border) => {
@@ -102,7 +102,7 @@ impl MassTree {
             };
             let room = room?;
             below = room.tier();
-            turns.push(Turn { at, room });
+            turns.push(SplitNode { at, room });
         }
         nodes.keys.came(&key);
         let (left, right) = match self.root.take() {
@@ -149,9 +149,9 @@ impl MassTree {
 /// Divides the tree of a layer: both halves without roots that have one child.
 fn divide<K, V, M: Model>(
     nodes: &MassNodes<K, V, M>,
-    root: Kid,
-    turns: &mut Vec<Turn<'_, K, V>>,
-) -> (Option<Kid>, Option<Kid>) {
+    root: OwnedNode,
+    turns: &mut Vec<SplitNode<'_, K, V>>,
+) -> (Option<OwnedNode>, Option<OwnedNode>) {
     let (mut left, mut right) = divide_below(nodes, root, turns);
     for root in left.iter_mut().chain(&mut right) {
         tidy(nodes, root);
@@ -162,10 +162,10 @@ fn divide<K, V, M: Model>(
 /// Divides a node: what lies before the way stays, the way and what lies behind it goes.
 fn divide_below<K, V, M: Model>(
     nodes: &MassNodes<K, V, M>,
-    mut kid: Kid,
-    turns: &mut Vec<Turn<'_, K, V>>,
-) -> (Option<Kid>, Option<Kid>) {
-    let Some(Turn { at, room }) = turns.pop() else {
+    mut kid: OwnedNode,
+    turns: &mut Vec<SplitNode<'_, K, V>>,
+) -> (Option<OwnedNode>, Option<OwnedNode>) {
+    let Some(SplitNode { at, room }) = turns.pop() else {
         return (Some(kid), None);
     };
     let mut new = nodes.fill(room);
@@ -235,7 +235,7 @@ struct Reading<'a, K, V, M> {
 }
 
 impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
-    fn note(&mut self, kid: &Kid) {
+    fn note(&mut self, kid: &OwnedNode) {
         let noting = (self.note)();
         self.nodes.common.ended(kid, noting);
     }
@@ -275,7 +275,7 @@ impl<K: ArtKey + Clone, V: Clone, M: Model> Reading<'_, K, V, M> {
 
     /// Reads below a node of a layer; `bound` are the bytes of the bound, where keys below may lie
     /// on both sides of it.
-    fn below(&mut self, kid: &Kid, layer: usize, bound: Option<&[u8]>) {
+    fn below(&mut self, kid: &OwnedNode, layer: usize, bound: Option<&[u8]>) {
         let nodes = self.nodes;
         let sought = bound.map(|bytes| word(bytes, layer));
         let edge = |words: &[u64]| {

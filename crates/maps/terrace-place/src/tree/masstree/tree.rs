@@ -1,6 +1,6 @@
 //! The tree of a part, and the words of keys in its layers.
 
-use crate::tree::common::Kid;
+use crate::tree::common::OwnedNode;
 use crate::tree::kind::Rooted;
 
 /// Entries of a part at most: two levels of inner nodes, where keys have one layer.
@@ -13,7 +13,7 @@ pub(super) const MOST_ENTRIES: usize = if cfg!(feature = "shuttle") {
 /// The tree of a part.
 #[derive(Debug, Default)]
 pub struct MassTree {
-    pub(super) root: Option<Kid>,
+    pub(super) root: Option<OwnedNode>,
     /// The part has left the directory.
     pub(super) retired: bool,
     pub(super) len: usize,
@@ -21,13 +21,13 @@ pub struct MassTree {
 }
 
 impl Rooted for MassTree {
-    fn root(&self) -> Option<&Kid> {
+    fn root(&self) -> Option<&OwnedNode> {
         self.root.as_ref()
     }
-    fn root_mut(&mut self) -> Option<&mut Kid> {
+    fn root_mut(&mut self) -> Option<&mut OwnedNode> {
         self.root.as_mut()
     }
-    fn retire(&mut self) -> Option<Kid> {
+    fn retire(&mut self) -> Option<OwnedNode> {
         self.retired = true;
         self.root.take()
     }

@@ -1,7 +1,7 @@
 //! What is in a sorted set.
 
 use super::add::score;
-use super::range::{Cut, Members, Part, each, members};
+use super::range::{Members, Part, RangeLimit, each, members};
 use crate::command::call::Call;
 use crate::command::hashes::{random_count, random_element, random_elements};
 use crate::proto::reply::Reply;
@@ -54,13 +54,19 @@ fn rank(c: &mut Call, reverse: bool) -> Run {
         true => Part::Score((own, false), (f64::INFINITY, false)),
     };
     let mut before = 0;
-    each(c.work, &head, &part, Cut::ALL, &mut |other, score| {
-        let is_before = match reverse {
-            false => score < own || other < member,
-            true => score > own || other > member,
-        };
-        before += i64::from(is_before);
-    })?;
+    each(
+        c.work,
+        &head,
+        &part,
+        RangeLimit::ALL,
+        &mut |other, score| {
+            let is_before = match reverse {
+                false => score < own || other < member,
+                true => score > own || other > member,
+            };
+            before += i64::from(is_before);
+        },
+    )?;
     c.out.number(before);
     Ok(())
 }
@@ -78,7 +84,7 @@ pub fn zrevrank(c: &mut Call) -> Run {
 fn counted(c: &mut Call, part: &Part) -> Run {
     let mut many = 0;
     if let Some(head) = c.work.typed(c.args.at(1), Kind::Sorted)? {
-        each(c.work, &head, part, Cut::ALL, &mut |_, _| many += 1)?;
+        each(c.work, &head, part, RangeLimit::ALL, &mut |_, _| many += 1)?;
     }
     c.out.number(many);
     Ok(())
@@ -125,7 +131,7 @@ enum By {
 /// A range that arguments ask for.
 struct Asked {
     part: Part,
-    cut: Cut,
+    limit: RangeLimit,
     with_scores: bool,
 }
 
@@ -170,14 +176,14 @@ fn asked(c: &Call, at: usize, mut by: By, mut reverse: bool, stores: bool) -> Ru
         _ => Part::by_rank(&c.args, at + 1)?,
     };
     let (offset, most) = limit.unwrap_or((0, -1));
-    let cut = Cut {
+    let limit = RangeLimit {
         reverse,
         offset: u64::try_from(offset).unwrap_or(u64::MAX),
         most: u64::try_from(most).unwrap_or(u64::MAX),
     };
     Ok(Asked {
         part,
-        cut,
+        limit,
         with_scores,
     })
 }
@@ -185,7 +191,7 @@ fn asked(c: &Call, at: usize, mut by: By, mut reverse: bool, stores: bool) -> Ru
 fn range(c: &mut Call, by: By, reverse: bool) -> Run {
     let asked = asked(c, 1, by, reverse, false)?;
     let found = match c.work.typed(c.args.at(1), Kind::Sorted)? {
-        Some(head) => members(c.work, &head, &asked.part, asked.cut, c.work.most)?,
+        Some(head) => members(c.work, &head, &asked.part, asked.limit, c.work.most)?,
         None => Members::new(),
     };
     write_members(c.out, &found, asked.with_scores);
@@ -226,7 +232,7 @@ pub fn zrevrangebylex(c: &mut Call) -> Run {
 pub fn zrangestore(c: &mut Call) -> Run {
     let asked = asked(c, 2, By::Any, false, true)?;
     let found = match c.work.typed(c.args.at(2), Kind::Sorted)? {
-        Some(head) => members(c.work, &head, &asked.part, asked.cut, usize::MAX)?,
+        Some(head) => members(c.work, &head, &asked.part, asked.limit, usize::MAX)?,
         None => Members::new(),
     };
     store_members(c, c.args.at(1), &found, "zrangestore")

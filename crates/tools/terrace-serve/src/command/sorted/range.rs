@@ -32,7 +32,7 @@ pub enum Lex {
 
 /// How much of a part, and from which end.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct RangeLimit {
     /// From the highest to the lowest.
     pub reverse: bool,
     /// Members that are passed over.
@@ -41,9 +41,9 @@ pub struct Cut {
     pub most: u64,
 }
 
-impl Cut {
+impl RangeLimit {
     /// All of it, from the lowest on.
-    pub const ALL: Cut = Cut {
+    pub const ALL: RangeLimit = RangeLimit {
         reverse: false,
         offset: 0,
         most: u64::MAX,
@@ -102,9 +102,15 @@ pub type Members = Vec<(Vec<u8>, f64)>;
 ///
 /// # Errors
 /// They take more than `most` bytes.
-pub fn members(work: &Work, head: &Head, part_of: &Part, cut: Cut, most: usize) -> Run<Members> {
+pub fn members(
+    work: &Work,
+    head: &Head,
+    part_of: &Part,
+    limit: RangeLimit,
+    most: usize,
+) -> Run<Members> {
     let (mut found, mut bytes) = (Members::new(), 0);
-    each(work, head, part_of, cut, &mut |member, score| {
+    each(work, head, part_of, limit, &mut |member, score| {
         bytes += member.len() + size_of::<f64>();
         if bytes <= most {
             found.push((member.to_vec(), score));
@@ -133,11 +139,11 @@ pub struct Place {
 }
 
 /// Where a part lies; nowhere if it has no members.
-pub fn place(work: &Work, head: &Head, part_of: &Part, cut: Cut) -> Run<Option<Place>> {
+pub fn place(work: &Work, head: &Head, part_of: &Part, limit: RangeLimit) -> Run<Option<Place>> {
     let (all_low, all_high) = scores(head.number);
     let (mut low, mut high) = (all_low, all_high);
-    let (mut skip, mut most) = (cut.offset, cut.most);
-    let mut reverse = cut.reverse;
+    let (mut skip, mut most) = (limit.offset, limit.most);
+    let mut reverse = limit.reverse;
     let mut turned = false;
     match part_of {
         Part::Rank(start, stop) => {
@@ -198,10 +204,10 @@ pub fn each(
     work: &Work,
     head: &Head,
     part_of: &Part,
-    cut: Cut,
+    limit: RangeLimit,
     f: &mut dyn FnMut(&[u8], f64),
 ) -> Run {
-    let Some(place) = place(work, head, part_of, cut)? else {
+    let Some(place) = place(work, head, part_of, limit)? else {
         return Ok(());
     };
     let Place {

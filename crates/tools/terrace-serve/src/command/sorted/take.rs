@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::add::remove_member;
-use super::range::{Cut, Members, Part, place};
+use super::range::{Members, Part, RangeLimit, place};
 use crate::command::call::Call;
 use crate::command::waits::{others_wait, timeout, waited_for};
 use crate::stop::{Run, SYNTAX, Stop, TOO_LARGE, Wait, refuse};
@@ -19,10 +19,10 @@ fn remove_part(
     c: &mut Call,
     key: &[u8],
     head: &mut Head,
-    (part, cut): (&Part, Cut),
+    (part, limit): (&Part, RangeLimit),
     f: &mut dyn FnMut(&[u8], f64),
 ) -> Run<u64> {
-    let Some(mut place) = place(c.work, head, part, cut)? else {
+    let Some(mut place) = place(c.work, head, part, limit)? else {
         return Ok(0);
     };
     let mut removed = 0;
@@ -62,7 +62,7 @@ fn remove_part(
 
 /// Takes up to `most` members with the lowest, or highest, scores.
 fn take(c: &mut Call, key: &[u8], mut head: Head, highest: bool, most: u64) -> Run<Members> {
-    let cut = Cut {
+    let limit = RangeLimit {
         reverse: highest,
         offset: 0,
         most,
@@ -74,7 +74,7 @@ fn take(c: &mut Call, key: &[u8], mut head: Head, highest: bool, most: u64) -> R
     }
     let all = Part::Score((f64::NEG_INFINITY, false), (f64::INFINITY, false));
     let mut found = Members::new();
-    remove_part(c, key, &mut head, (&all, cut), &mut |member, score| {
+    remove_part(c, key, &mut head, (&all, limit), &mut |member, score| {
         found.push((member.to_vec(), score));
     })?;
     if !found.is_empty() {
@@ -237,7 +237,7 @@ fn remove(c: &mut Call, part: &Part, event: &'static str) -> Run {
         c.out.number(0);
         return Ok(());
     };
-    let removed = remove_part(c, key, &mut head, (part, Cut::ALL), &mut |_, _| {})?;
+    let removed = remove_part(c, key, &mut head, (part, RangeLimit::ALL), &mut |_, _| {})?;
     if removed > 0 {
         c.work.event(b'z', event, key);
         c.work.save(key, &head)?;

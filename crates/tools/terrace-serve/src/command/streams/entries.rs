@@ -11,7 +11,7 @@ use crate::text::parse_i64;
 /// How a stream is made shorter.
 #[derive(Clone, Copy, Debug)]
 enum Trim {
-    /// To so many entries.
+    /// To this many entries.
     Length(u64),
     /// To those from a number on.
     From(Id),

@@ -228,7 +228,7 @@ pub fn xclaim(c: &mut Call) -> Run {
     let mut found = Vec::new();
     for id in ids {
         let pending = Pending::load(c.work, &head, group, id)?;
-        // An entry that is gone is nobody's any more, however long it was pending.
+        // An entry that is gone belongs to no consumer any more, however long it was pending.
         let Some(fields) = c.work.element(&entry_key(&head, id))? else {
             if pending.is_some() {
                 Pending::remove(c.work, &head, group, id);

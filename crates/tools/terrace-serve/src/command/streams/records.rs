@@ -32,7 +32,7 @@ pub struct State {
 pub struct Group {
     /// The number of the last entry that it was given.
     pub last: Id,
-    /// Entries that it was given; none if nobody knows.
+    /// Entries that it was given; none if that is not known.
     pub read: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ pub struct Pending {
     pub consumer: Vec<u8>,
     /// When it was given to it.
     pub since: u64,
-    /// How often it was given to anybody.
+    /// How often it was given to a consumer.
     pub times: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::store::codec;
 const STEP_BYTES: usize = 256 << 10;
 /// Elements that are gone through on an event loop: more take long.
 const FEW: u64 = 10_000;
-/// Bytes that are kept for values that nobody keeps.
+/// Bytes of room that stay allocated for values that are only looked at.
 const KEPT: usize = 64 << 10;
 
 /// Keys of elements and their values.
@@ -36,7 +36,11 @@ impl Work {
         if self.waits {
             return Ok(elements.get_into(key, value)?);
         }
-        elements.get_if_resident(key, value)?.ok_or(Stop::Miss)
+        let found = elements.get_if_resident_after(key, value, self.times_missed)?;
+        if found.is_none() && !self.blind {
+            self.missed.set(Some(((**elements).clone(), key.to_vec())));
+        }
+        found.ok_or(Stop::Miss)
     }
 
     /// Tells `f` the value of an element, or that there is none.
@@ -87,7 +91,7 @@ impl Work {
         self.set_element(key, None);
     }
 
-    /// That so many elements may be gone through here.
+    /// Checks that this many elements may be gone through here.
     ///
     /// # Errors
     /// They are many, and others wait for this thread.

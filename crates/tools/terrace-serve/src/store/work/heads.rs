@@ -1,13 +1,13 @@
-//! Keys as commands look them up, store them and remove them.
+//! The records of keys: those of the database, with what was changed and not written.
+//!
+//! Invariant: a record is as it was stored: of a hash also with fields that are due, which the files above remove.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use terrace::Error;
 
 use super::{Staged, Undo, Work};
-use crate::planted::{Fault, planted};
-use crate::stop::{Run, Stop, WRONG_TYPE, refuse};
+use crate::stop::{Run, Stop, refuse};
 use crate::store::codec::{self, Head, Kind};
 
 impl Work {
@@ -37,16 +37,30 @@ impl Work {
         if self.waits {
             return Ok(heads.table.get_into(key, &mut self.value)?);
         }
-        let found = heads.table.get_if_resident(key, &mut self.value)?;
+        let table = &heads.table;
+        let found = table.get_if_resident_after(key, &mut self.value, self.times_missed)?;
+        if found.is_none() && !self.blind {
+            let missed = ((*heads.table).clone(), key.to_vec());
+            self.missed.set(Some(missed));
+        }
         found.ok_or(Stop::Miss)
     }
 
-    /// The head of a key that is there and has not expired; of a hash without the fields that are due.
-    pub fn head(&mut self, key: &[u8]) -> Run<Option<Head>> {
-        match self.plain_head(key)? {
-            Some(head) if head.leases => self.living(key, head),
-            head => Ok(head),
-        }
+    /// Whether the record of a command was missed.
+    pub fn has_missed(&self) -> bool {
+        let missed = self.missed.take();
+        let has = missed.is_some();
+        self.missed.set(missed);
+        has
+    }
+
+    /// Has the page of a key's record read, and calls `then` once it is there or cannot be; false where nothing can be
+    /// read so, or needs to be.
+    pub fn bring_in(&self, db: usize, key: &[u8], then: impl FnOnce() + Send + 'static) -> bool {
+        let heads = self.keyspace.heads(db);
+        // An error is met by the command.
+        let asked = heads.map(|heads| heads.table.when_resident(key, then));
+        asked.is_some_and(|asked| asked.unwrap_or(false))
     }
 
     /// The head of a key that is there and has not expired.
@@ -81,41 +95,7 @@ impl Work {
         self.value.get(self.text_at..).unwrap_or_default()
     }
 
-    /// The head of a key, if it is of this kind.
-    pub fn typed(&mut self, key: &[u8], kind: Kind) -> Run<Option<Head>> {
-        match self.head(key)? {
-            Some(head) if head.kind != kind => refuse(WRONG_TYPE),
-            head => Ok(head),
-        }
-    }
-
-    /// The head of a key of this kind, or a new one that [`Work::save`] makes of it.
-    pub fn typed_or_new(&mut self, key: &[u8], kind: Kind) -> Run<Head> {
-        match self.typed(key, kind)? {
-            Some(head) => Ok(head),
-            None => self.make(key, kind),
-        }
-    }
-
-    /// A new collection in place of a key that is not there; it has been looked up.
-    fn make(&mut self, key: &[u8], kind: Kind) -> Run<Head> {
-        if let Some(stale) = self.stale.take() {
-            self.abandon(stale);
-        }
-        let number = self.store.new_number()?;
-        let heads = self.store.make_heads(&self.keyspace, self.db)?.id;
-        self.put_element(codec::owner_key(number), &codec::owner(heads, key))?;
-        Ok(Head::new(kind, number))
-    }
-
-    /// A new collection in place of whatever is there.
-    pub fn make_anew(&mut self, key: &[u8], kind: Kind) -> Run<Head> {
-        self.remove(key)?;
-        self.stale = None;
-        self.make(key, kind)
-    }
-
-    fn set_head(&mut self, key: &[u8], value: Staged) {
+    pub(super) fn set_head(&mut self, key: &[u8], value: Staged) {
         self.place(key);
         let place: Rc<[u8]> = self.place.as_slice().into();
         let bytes = place.len() + value.as_ref().map_or(0, Vec::len);
@@ -128,7 +108,7 @@ impl Work {
         self.undo.push(Undo::Head(place, old));
     }
 
-    fn check_key(&self, key: &[u8]) -> Run {
+    pub(super) fn check_key(&self, key: &[u8]) -> Run {
         match key.len() > self.store.longest_key {
             true => refuse(format!(
                 "ERR key is longer than {} bytes",
@@ -158,6 +138,20 @@ impl Work {
         Ok(())
     }
 
+    /// A step of a long command is done, and its key has this head now.
+    pub fn step_done(&mut self, key: &[u8], head: &Head) -> Run {
+        // A collection without elements is never written; what removes its last one ends soon.
+        if head.count == 0 && head.kind != Kind::Stream {
+            return Ok(());
+        }
+        self.put_head(key, head)?;
+        // Who watches it is told before any part of it is written, also if no other part ever is.
+        if self.signals.is_wanted() {
+            self.signals.mark(&(self.db as u8, key.to_vec()));
+        }
+        self.relieve()
+    }
+
     /// Stores a string.
     pub fn put_text(&mut self, key: &[u8], expires: Option<u64>, text: &[u8]) -> Run {
         self.check_key(key)?;
@@ -173,28 +167,6 @@ impl Work {
             Some(time) => self.due(key, time),
             None => Ok(()),
         }
-    }
-
-    /// Stores a string over whatever is there, without reading it from the disk.
-    pub fn put_text_over(&mut self, key: &[u8], expires: Option<u64>, text: &[u8]) -> Run {
-        if self.store.has_collections() {
-            let waits = std::mem::replace(&mut self.waits, false);
-            let found = self.head(key);
-            self.waits = waits;
-            match found {
-                Ok(head) => {
-                    let old = head.filter(|h| h.kind != Kind::Text).map(|h| h.number);
-                    if let Some(number) = old.or(self.stale)
-                        && !planted(Fault::LeftElements)
-                    {
-                        self.abandon(number);
-                    }
-                }
-                Err(Stop::Miss) => _ = self.store.blind.fetch_add(1, Ordering::Relaxed),
-                Err(other) => return Err(other),
-            }
-        }
-        self.put_text(key, expires, text)
     }
 
     /// Notes when a key is due.
@@ -218,58 +190,9 @@ impl Work {
         }
     }
 
-    /// The elements of a number have no key any more.
-    fn abandon(&mut self, number: u64) {
+    /// The elements of a number have no key any more: they are to be removed.
+    pub fn abandon(&mut self, number: u64) {
         self.set_element(codec::garbage_key(number), Some(Vec::new()));
-    }
-
-    /// Removes a key; whether it was there.
-    pub fn remove(&mut self, key: &[u8]) -> Run<bool> {
-        let head = self.head(key)?;
-        if let Some(stale) = self.stale.take() {
-            self.abandon(stale);
-            self.set_head(key, None);
-        }
-        let Some(head) = head else {
-            return Ok(false);
-        };
-        if head.kind != Kind::Text {
-            self.abandon(head.number);
-        }
-        self.set_head(key, None);
-        Ok(true)
-    }
-
-    /// Gives a value another place: the record of `from`, which was looked up last and has this head, becomes
-    /// that of `to` in database `db`, whatever was there.
-    pub fn move_to(&mut self, from: &[u8], head: &Head, db: usize, to: &[u8]) -> Run {
-        self.check_key(to)?;
-        let text = self.text().to_vec();
-        self.set_head(from, None);
-        let here = std::mem::replace(&mut self.db, db);
-        let moved = self.put_moved(head, to, &text);
-        self.db = here;
-        moved
-    }
-
-    fn put_moved(&mut self, head: &Head, to: &[u8], text: &[u8]) -> Run {
-        self.remove(to)?;
-        if head.kind == Kind::Text {
-            return self.put_text(to, head.expires, text);
-        }
-        let heads = self.store.make_heads(&self.keyspace, self.db)?.id;
-        self.put_element(codec::owner_key(head.number), &codec::owner(heads, to))?;
-        self.put_head(to, head)?;
-        self.queue(to, head)
-    }
-
-    /// Notes when a key is due that has come to be here, and when the first of its fields is.
-    pub fn queue(&mut self, key: &[u8], head: &Head) -> Run {
-        let times = [head.expires, self.next_lease(head)?];
-        times
-            .into_iter()
-            .flatten()
-            .try_for_each(|time| self.due(key, time))
     }
 
     /// The database whose heads have a number.
@@ -285,14 +208,6 @@ impl Work {
         Ok(Head::decode(&self.value).and_then(|(head, _)| head.expires))
     }
 
-    /// Removes a key that has expired.
-    pub fn remove_expired(&mut self, key: &[u8]) -> Run {
-        if !self.remove(key)? {
-            self.set_head(key, None);
-        }
-        Ok(())
-    }
-
     /// Whether the head of a key names a number, also if it has expired.
     pub fn names(&mut self, key: &[u8], number: u64) -> Run<bool> {
         if !self.look(key)? {
@@ -300,11 +215,6 @@ impl Work {
         }
         let head = Head::decode(&self.value);
         Ok(head.is_some_and(|(head, _)| head.kind != Kind::Text && head.number == number))
-    }
-
-    /// The elements of a number are to be removed.
-    pub fn give_up(&mut self, number: u64) {
-        self.abandon(number);
     }
 
     /// The keys of the database that were changed and not written: each with its record, or that it is gone.

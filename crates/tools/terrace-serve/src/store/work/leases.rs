@@ -2,7 +2,7 @@
 //!
 //! Invariants: a field with a lease has two records, by the field and by the time, which come and go together; the
 //! head says whether there may be any, so other hashes pay nothing. Whoever looks a hash up removes first what is
-//! due, so nobody ever sees it. The first lease of a hash is in the queue of what is due.
+//! due, so no command ever sees it. The first lease of a hash is in the queue of what is due.
 
 use std::ops::ControlFlow;
 
@@ -117,22 +117,5 @@ impl Work {
         head.leases = self.next_lease(&head)?.is_some();
         self.save(key, &head)?;
         Ok((head.count > 0).then_some(head))
-    }
-
-    /// Removes the fields of a key that are due, and queues the next one.
-    pub fn reap_leases(&mut self, key: &[u8]) -> Run {
-        // With nothing before them they are written in steps, however many they are.
-        if self.changes() > 0
-            && let Some(head) = self.plain_head(key)?
-            && self.next_lease(&head)?.is_some_and(|at| at <= self.now)
-        {
-            self.write_out()?;
-        }
-        if let Some(head) = self.head(key)?
-            && let Some(next) = self.next_lease(&head)?
-        {
-            self.due(key, next)?;
-        }
-        Ok(())
     }
 }

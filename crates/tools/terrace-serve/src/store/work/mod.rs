@@ -1,23 +1,26 @@
-//! The changes of some commands, which become one batch: what they have changed they see, nobody else does.
+//! The changes of some commands, which become one batch: what they have changed they see, no others do.
 //!
 //! Invariants: a command holds the stripes of its keys from its first look until the batch is written, so what
 //! runs together happens at one instant; what a command has done before it stopped is taken back; watchers are
 //! told before the batch is written and waiters after it, both before the stripes are given back.
+//!
+//! In layers, upwards: this file, with what may be inside, the stripes and the batch; `elements`; `heads`; `leases`;
+//! `keys`. Each calls those below it.
 
 mod elements;
 mod heads;
+mod keys;
 mod leases;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
-use terrace::{Durability, Result};
+use terrace::{Durability, Map, Result};
 
-use super::codec::{Head, Kind};
 use super::keyspace::{Keyspace, Store};
 use super::locks::STRIPES;
 use crate::signals::{Place, Signals};
@@ -66,6 +69,9 @@ enum Undo {
 
 /// A value that was read, or that nothing was found, or that it is not known here.
 type Staged = Option<Vec<u8>>;
+
+/// A record that is not in memory: where it is, and its key.
+type Missed = (Map, Vec<u8>);
 
 /// The changes of some commands.
 pub struct Work {
@@ -120,15 +126,21 @@ pub struct Work {
     /// The number of a collection that has expired, at the last key that was looked up.
     stale: Option<u64>,
     place: Vec<u8>,
-    /// For values that nobody keeps.
+    /// For values that are not kept.
     scratch: RefCell<Vec<u8>>,
+    /// The record that was looked for last and is not in memory, where nothing may wait for it.
+    pub missed: Cell<Option<Missed>>,
+    /// Pages that were brought in for the command before.
+    pub times_missed: u32,
+    /// Whether the command goes on without what is not in memory.
+    blind: bool,
     /// Who is told after a batch was written.
     pub tell: Option<Arc<dyn Fn(Told) + Send + Sync>>,
     /// Whether events are told.
     pub tells: bool,
-    /// Whether anything was written since somebody asked ([`Work::take_wrote`]).
+    /// Whether anything was written since that was last asked ([`Work::take_wrote`]).
     wrote: bool,
-    /// Fields that have expired and were removed since somebody asked.
+    /// Fields that have expired and were removed since that was last asked.
     pub fields_expired: u64,
     inside: bool,
 }
@@ -169,6 +181,9 @@ impl Work {
             stale: None,
             place: Vec::new(),
             scratch: RefCell::default(),
+            missed: Cell::default(),
+            times_missed: 0,
+            blind: false,
             tell: None,
             tells: false,
             wrote: false,
@@ -179,7 +194,7 @@ impl Work {
 
     // ---------------------------------------------------------------- who is inside
 
-    /// Goes in beside others. False if somebody is alone, and it may not wait.
+    /// Goes in beside others. False if another thread is alone, and it may not wait.
     pub fn enter(&mut self) -> bool {
         if self.waits {
             self.store.locks.enter();
@@ -226,7 +241,7 @@ impl Work {
     }
 
     /// Does what takes long and looks at no keys, outside where it may be, so that who wants to be alone waits for
-    /// nothing, and nobody waits for that one. In the middle of something it stays inside.
+    /// nothing, and no thread waits for that one. In the middle of something it stays inside.
     pub fn outside<T>(&mut self, f: impl FnOnce(&Store) -> T) -> T {
         let begun = self.alone || self.whole || self.holds_locks() || self.changes() > 0;
         if !self.waits || begun || self.said() != (0, 0) {
@@ -372,7 +387,7 @@ impl Work {
         self.settle();
     }
 
-    /// Whether a script or a transaction has changed and said so much that it has to end.
+    /// Whether a script or a transaction has changed and answered so much that it has to end.
     pub fn keeps_too_much(&self) -> bool {
         self.kept as u64 > self.store.memory / PART_OF_SCRIPTS
     }
@@ -459,7 +474,7 @@ impl Work {
         self.events.len()
     }
 
-    /// Forgets the events that came after the first so many.
+    /// Forgets the events that came after the first this many.
     pub fn forget_events_since(&mut self, events: usize) {
         self.events.truncate(events);
     }
@@ -515,20 +530,6 @@ impl Work {
             true => Ok(()),
             false => self.write_out(),
         }
-    }
-
-    /// A step of a long command is done, and its key has this head now.
-    pub fn step_done(&mut self, key: &[u8], head: &Head) -> Run {
-        // A collection without elements is never written; what removes its last one ends soon.
-        if head.count == 0 && head.kind != Kind::Stream {
-            return Ok(());
-        }
-        self.put_head(key, head)?;
-        // Who watches it is told before any part of it is written, also if no other part ever is.
-        if self.signals.is_wanted() {
-            self.signals.mark(&(self.db as u8, key.to_vec()));
-        }
-        self.relieve()
     }
 
     /// Writes down what was done so far; its keys stay locked.

@@ -1,0 +1,4 @@
+//! The image of a checkpoint: kept readable, and read by a store of its own.
+
+pub(crate) mod image;
+pub(crate) mod pin;

@@ -1,0 +1,389 @@
+//! What is dirty in a hot tier that lies in memory alone, saved in the file.
+//!
+//! The *saved* tree is a tree of the same method and order as the hot tier, of pages like all others: what is dirty
+//! above, tombstones too, as it was when its range was looked at last. A range is saved as a whole: what is not dirty any
+//! more goes, or it would hide what the cold tier has by now. So at every instant the saved tree over the cold tier says
+//! what the two tiers said when the range was saved, once all changes since then are made again. An image of it is a
+//! hot tier like any other, which is how snapshots and read-only openings read it; an opening for more puts its
+//! records into a new hot tier, and the log over them.
+//!
+//! One thread at a time saves, and holds no latch of a hot page while it changes the saved tree.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use terrace_access::{
+    AccessMethod, Attempt, Edge, Flags, Ordered, Plan, Retry, Rising, Rooted, Tier, Touch, Value,
+    Window, WriteGuard,
+};
+use terrace_base::sync::Mutex;
+use terrace_base::{PageId, Result};
+use terrace_pages::{Class, PageStore, Space};
+
+use super::tiers::{Pair, Tiers};
+use crate::fault::{Fault, planted};
+use crate::method::bytes_of;
+
+/// Records that are saved under one write guard: so few that a cut need not wait for long.
+const AT_ONCE: usize = 64;
+/// What a record takes in a page beside its bytes, at most: its slot, and what some methods put in front of its key.
+pub(super) const SLOT_BYTES: usize = 16;
+
+/// The flags that a saved record keeps: not how often it was used, which changes all the time.
+fn kept(flags: Flags) -> Flags {
+    flags.with_use_count(0)
+}
+
+/// What is saved of a hot tier, once something is.
+pub(super) struct Saved<P: Pair> {
+    tree: Mutex<Option<Arc<P::Hot>>>,
+    /// It is made aside: the catalog does not name it yet.
+    is_aside: bool,
+}
+
+impl<P: Pair> Saved<P> {
+    /// What begins at this root, or nothing yet. Reads nothing.
+    pub fn open(store: &Arc<PageStore>, root: Option<PageId>) -> Saved<P> {
+        let tree = root.map(|root| Arc::new(P::Hot::open(store, root, Class::Cold)));
+        Saved {
+            tree: Mutex::new(tree),
+            is_aside: false,
+        }
+    }
+
+    /// The saved tree, if there is one.
+    pub fn tree(&self) -> Option<Arc<P::Hot>> {
+        self.tree.lock().clone()
+    }
+
+    /// The saved tree, made now if need be.
+    fn tree_or_made(&self, tiers: &Tiers<P>, door: &WriteGuard<'_>) -> Attempt<Arc<P::Hot>> {
+        if let Some(tree) = self.tree() {
+            return Ok(tree);
+        }
+        let order = tiers.cold().try_order()?;
+        let tree = P::Hot::create(tiers.store(), door, Class::Cold, order)?;
+        if !self.is_aside {
+            tiers.name_root(door, &tree)?;
+        }
+        let tree = Arc::new(tree);
+        *self.tree.lock() = Some(tree.clone());
+        Ok(tree)
+    }
+
+    /// Saves all that is dirty in a new tree, which takes the place of the one that there is: a page of that one cannot
+    /// be read. No checkpoint is cut meanwhile, so none has half of it. Blocking.
+    pub fn save_anew(&self, tiers: &Tiers<P>) -> Result<()> {
+        let aside = Saved::<P> {
+            tree: Mutex::new(None),
+            is_aside: true,
+        };
+        let made = aside
+            .fill(tiers)
+            .and_then(|()| self.replace_by(&aside, tiers));
+        match made {
+            Ok(gone) => give_up(tiers, gone),
+            Err(e) => {
+                // Fails only where nothing is written any more, and no checkpoint is made.
+                let _ = give_up(tiers, aside.tree());
+                Err(e)
+            }
+        }
+    }
+
+    fn fill(&self, tiers: &Tiers<P>) -> Result<()> {
+        let mut from = Vec::new();
+        while let Some(next) = self.save_leaf(tiers, &from)? {
+            from = next;
+        }
+        Ok(())
+    }
+
+    /// The other one's tree is this one's from now on; which one is not any more.
+    fn replace_by(&self, other: &Saved<P>, tiers: &Tiers<P>) -> Result<Option<Arc<P::Hot>>> {
+        let _at_work = tiers.context().background.read();
+        if tiers.is_retired() {
+            // What there is goes with the structure.
+            return Ok(other.tree());
+        }
+        let mut tries = 0;
+        loop {
+            let door = tiers.store().enter_for(Space::Saving)?;
+            let named = other.tree_or_made(tiers, &door).and_then(|tree| {
+                tiers.try_name_root(&door, &tree)?;
+                Ok(self.tree.lock().replace(tree))
+            });
+            drop(door);
+            match named {
+                Ok(gone) => return Ok(gone),
+                Err(interrupt) => tiers.store().settle_many(interrupt, &mut tries)?,
+            }
+        }
+    }
+
+    /// Saves what the hot leaf at `from` has dirty; where to go on, `None` behind the last. Blocking.
+    pub fn save_leaf(&self, tiers: &Tiers<P>, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _at_work = tiers.context().background.read();
+        if !tiers.is_in_memory() || tiers.is_retired() {
+            return Ok(None);
+        }
+        tiers.context().with_windows(|dirty, saved| {
+            match tiers.hot() {
+                Some(hot) => {
+                    let mut select = |flags: Flags| {
+                        flags.is_dirty()
+                            && !planted(Fault::SaverSkipsDirty)
+                            && !(flags.is_deleted() && planted(Fault::SaverSkipsTombstones))
+                    };
+                    until_settled(tiers.store(), || {
+                        hot.try_window_if(Edge::From(from), &mut select, dirty)
+                    })?;
+                    dirty.restrict(from, None);
+                }
+                None => dirty.clear(),
+            }
+            let high = dirty.high.clone();
+            let bytes = bytes_of(dirty) + dirty.len() * SLOT_BYTES;
+            let sum = &tiers.context().saved_bytes;
+            sum.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.replace(tiers, from, high.as_deref(), dirty, saved)?;
+            Ok(high)
+        })
+    }
+
+    /// Saves one record as it is now, whatever was saved of it before. Blocking.
+    pub fn save_one(&self, tiers: &Tiers<P>, key: &[u8]) -> Result<()> {
+        let _at_work = tiers.context().background.read();
+        if !tiers.is_in_memory() || tiers.is_retired() {
+            return Ok(());
+        }
+        let mut value = Vec::new();
+        let found = match tiers.hot() {
+            Some(hot) => until_settled(tiers.store(), || hot.try_get(key, Touch::No, &mut value))?,
+            None => None,
+        };
+        let found = found.filter(|found| found.flags.is_dirty());
+        if found.is_none() && self.tree().is_none() {
+            return Ok(());
+        }
+        let mut tries = 0;
+        loop {
+            let door = tiers.store().enter_for(Space::Saving)?;
+            let done = self.tree_or_made(tiers, &door).and_then(|saved| {
+                let put = found.map(|found| (kept(found.flags), Value::Inline(&value)));
+                edit(&*saved, &door, key, put)
+            });
+            drop(door);
+            match done {
+                Ok(()) => return Ok(()),
+                Err(interrupt) => tiers.store().settle_many(interrupt, &mut tries)?,
+            }
+        }
+    }
+
+    /// Makes the saved tree say of `from..high` what `dirty` says.
+    fn replace(
+        &self,
+        tiers: &Tiers<P>,
+        from: &[u8],
+        high: Option<&[u8]>,
+        dirty: &Window,
+        saved: &mut Window,
+    ) -> Result<()> {
+        if dirty.is_empty() && self.tree().is_none() {
+            return Ok(());
+        }
+        let mut cursor = from.to_vec();
+        let mut next = 0;
+        let mut changes: Vec<Change> = Vec::new();
+        loop {
+            match self.tree() {
+                Some(tree) => {
+                    until_settled(tiers.store(), || {
+                        tree.try_window(Edge::From(&cursor), saved)
+                    })?;
+                    saved.restrict(&cursor, high);
+                }
+                None => {
+                    saved.clear();
+                    saved.high = high.map(<[u8]>::to_vec);
+                }
+            }
+            let end = saved
+                .high
+                .as_deref()
+                .map_or(dirty.len(), |high| dirty.lower_bound(high));
+            compare(dirty, next..end, saved, &mut changes);
+            next = end;
+            self.change(tiers, dirty, saved, &changes)?;
+            changes.clear();
+            match saved.high.take() {
+                Some(at) if high.is_none_or(|high| at.as_slice() < high) => cursor = at,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn change(
+        &self,
+        tiers: &Tiers<P>,
+        dirty: &Window,
+        saved: &Window,
+        changes: &[Change],
+    ) -> Result<()> {
+        for some in changes.chunks(AT_ONCE) {
+            let (mut done, mut tries) = (0, 0);
+            while done < some.len() {
+                let door = tiers.store().enter_for(Space::Saving)?;
+                let changed = self.tree_or_made(tiers, &door).and_then(|tree| {
+                    while let Some(change) = some.get(done) {
+                        let (position, put) = match *change {
+                            Change::Put(i) => {
+                                let flags = kept(dirty.entry(i).flags);
+                                (dirty.key(i), Some((flags, Value::Inline(dirty.value(i)))))
+                            }
+                            Change::Erase(_) if planted(Fault::StaleSavedStays) => {
+                                done += 1;
+                                continue;
+                            }
+                            Change::Erase(i) => (saved.key(i), None),
+                        };
+                        edit(&*tree, &door, P::Hot::key_at(position), put)?;
+                        done += 1;
+                    }
+                    Ok(())
+                });
+                drop(door);
+                if let Err(interrupt) = changed {
+                    tiers.store().settle_many(interrupt, &mut tries)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the keys of clean hot records from a position on; see [`crate::Structure::hot_up`].
+    pub fn hot_window(
+        tiers: &Tiers<P>,
+        from: &[u8],
+        least: u8,
+        window: &mut Window,
+    ) -> Result<bool> {
+        let Some(hot) = tiers.hot().filter(|_| tiers.is_in_memory()) else {
+            return Ok(false);
+        };
+        let mut select = |flags: Flags| !flags.is_dirty() && flags.use_count() >= least;
+        until_settled(tiers.store(), || {
+            hot.try_window_if(Edge::From(from), &mut select, window)
+        })?;
+        window.restrict(from, None);
+        Ok(true)
+    }
+
+    /// Copies the saved records from `from` on; see [`crate::Structure::saved_up`].
+    pub fn saved_window(&self, tiers: &Tiers<P>, from: &[u8], window: &mut Window) -> Result<bool> {
+        let Some(tree) = self.tree().filter(|_| tiers.is_in_memory()) else {
+            return Ok(false);
+        };
+        let mut select = |flags: Flags| flags.is_dirty();
+        until_settled(tiers.store(), || {
+            tree.try_window_if(Edge::From(from), &mut select, window)
+        })?;
+        window.restrict(from, None);
+        Ok(true)
+    }
+}
+
+/// One change of the saved tree, which has no large values, as hot tiers in memory have none.
+fn edit<H: Tier>(
+    tree: &H,
+    door: &WriteGuard<'_>,
+    key: &[u8],
+    put: Option<(Flags, Value<'_>)>,
+) -> Attempt<()> {
+    let mut plan = |_: Option<(Flags, Value<'_>)>| {
+        Ok(put.map_or(Plan::Erase, |(flags, value)| Plan::Put(value, flags)))
+    };
+    tree.try_edit(door, key, &mut plan, &mut Rising, &mut || Ok(()))?;
+    Ok(())
+}
+
+/// Frees the pages of a tree that nothing names any more. Those that only an unreadable page names are lost.
+fn give_up<P: Pair>(tiers: &Tiers<P>, tree: Option<Arc<P::Hot>>) -> Result<()> {
+    let Some(tree) = tree else {
+        return Ok(());
+    };
+    let mut pages = Vec::new();
+    tree.each_page(&mut |pid| pages.push(pid));
+    // Once freed a page may be another's.
+    pages.sort_unstable();
+    pages.dedup();
+    let store = tiers.store();
+    for pid in pages {
+        while store.exists(pid) {
+            let door = store.enter_to_free()?;
+            let freed = store.free_unread(&door, pid);
+            drop(door);
+            match freed {
+                Ok(()) => break,
+                Err(Retry::Conflict) => store.back_off()?,
+                Err(interrupt) => store.settle(interrupt)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn until_settled<T>(store: &PageStore, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Retry::Conflict) => store.back_off()?,
+            Err(interrupt) => store.settle(interrupt)?,
+        }
+    }
+}
+
+/// A record that the saved tree lacks or has otherwise, by its number among those that are dirty; or one that it is to
+/// give up, by its number among those saved.
+#[derive(Clone, Copy)]
+enum Change {
+    Put(usize),
+    Erase(usize),
+}
+
+/// What makes the saved records say what these dirty ones say.
+fn compare(
+    dirty: &Window,
+    range: std::ops::Range<usize>,
+    saved: &Window,
+    changes: &mut Vec<Change>,
+) {
+    let (mut d, mut s) = (range.start, 0);
+    while d < range.end || s < saved.len() {
+        let order = match (d < range.end, s < saved.len()) {
+            (true, true) => dirty.key(d).cmp(saved.key(s)),
+            (true, false) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        match order {
+            std::cmp::Ordering::Less => {
+                changes.push(Change::Put(d));
+                d += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                changes.push(Change::Erase(s));
+                s += 1;
+            }
+            std::cmp::Ordering::Equal => {
+                let (new, old) = (dirty.entry(d), saved.entry(s));
+                let same = kept(new.flags) == kept(old.flags) && dirty.value(d) == saved.value(s);
+                if !same {
+                    changes.push(Change::Put(d));
+                }
+                d += 1;
+                s += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Hot tiers lie in memory alone: what is dirty in them is saved before a checkpoint, while others write.
+
+use std::time::Duration;
+
+use crate::common::saving::{InMemory, bounded_rest, dirty, of_one_instant, saving};
+use crate::common::{SHAPES, create, factor, seeds, tiny};
+use terrace::fault::{gentle_checkpoint, passes};
+use terrace::{Database, MapOptions, Tiers};
+use terrace_sim::SimDisk;
+use terrace_tier::fault::{Point, hook};
+
+#[test]
+fn whatever_is_written_while_hot_tiers_are_saved_is_there_afterwards() {
+    for seed in seeds(4) {
+        saving(seed);
+    }
+}
+
+/// No page of a hot tier is ever written, whatever is done.
+#[test]
+fn pages_of_hot_tiers_are_not_written() {
+    let _in_memory = InMemory::by_default();
+    // One that is a heap has its pages in the file.
+    for shape in SHAPES.into_iter().filter(|shape| !shape.2) {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let map = create(&db, "m", shape, MapOptions::new()).unwrap();
+        for round in 0..4u32 {
+            for n in 0..3000u32 {
+                let key = n.wrapping_mul(2_654_435_761) % 3000;
+                match n % 3 {
+                    0 => map.put((key % 300).to_be_bytes(), [7; 60]).unwrap(),
+                    1 => map.put(key.to_be_bytes(), [round as u8; 60]).unwrap(),
+                    _ => drop(map.get((key % 300).to_be_bytes()).unwrap()),
+                }
+            }
+            db.checkpoint().unwrap();
+        }
+        let stats = db.stats();
+        assert!(stats.pages.hot > 0 || shape.1 == Tiers::One, "{shape:?}");
+        assert_eq!(stats.checkpoints.hot_pages, 0, "{shape:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_of_one_instant_while_threads_write() {
+    of_one_instant(10 * factor());
+}
+
+/// How often a gentle pass rests beside writers that put `beside` records for each leaf that it saves.
+fn rests(limit: u64, beside: u32) -> u64 {
+    let _in_memory = InMemory::by_default();
+    let disk = SimDisk::new(1);
+    let options = tiny(1).memory(8 << 20).log_limit(limit);
+    let (db, map) = dirty(&disk, options, 20_000);
+    let mut i = 0u32;
+    hook(Some(Box::new(move |point| {
+        if point == Point::Saved {
+            for _ in 0..beside {
+                map.put((i % 20_000).to_be_bytes(), [2; 60]).unwrap();
+                i = i.wrapping_add(7919);
+            }
+        }
+    })));
+    let made = gentle_checkpoint(&db);
+    hook(None);
+    made.unwrap();
+    passes(&db).0
+}
+
+#[test]
+fn a_gentle_pass_goes_faster_as_the_log_grows() {
+    let calm = rests(2500 << 10, 0);
+    assert!(calm > 20, "{calm}");
+    // It rests until its part of the limit is used up.
+    let busy = rests(2500 << 10, 100);
+    assert!(busy > 0 && busy < calm / 2, "{busy} of {calm}");
+    // The log is too long when it begins.
+    let pressed = rests(1 << 20, 100);
+    assert!(pressed * 8 < calm, "{pressed} of {calm}");
+}
+
+/// What is replayed after a crash at any time.
+#[test]
+fn what_is_replayed_stays_within_the_limit() {
+    let _in_memory = InMemory::by_default();
+    let disk = SimDisk::new(1);
+    let (limit, segment) = (16 << 20, 1 << 20);
+    let options = tiny(1).memory(8 << 20).foreground(false);
+    let options = options.log_limit(limit).log_segment(segment);
+    let (db, map) = dirty(&disk, options, 20_000);
+    let (mut i, mut most, mut written) = (0u32, 0, 0);
+    while written < 6 * limit {
+        for _ in 0..50 {
+            map.put((i % 20_000).to_be_bytes(), [2; 60]).unwrap();
+            i = i.wrapping_add(7919);
+        }
+        written += 50 * 70;
+        // So that the thread in the background gets on, however few cores there are.
+        std::thread::sleep(Duration::from_micros(300));
+        most = most.max(db.stats().log.bytes_since_checkpoint);
+    }
+    assert!(db.stats().checkpoints.completed > 5);
+    assert!(most <= limit + segment, "{most} of {limit}");
+}
+
+#[test]
+fn a_snapshot_keeps_calls_waiting_for_a_bounded_rest() {
+    bounded_rest();
+}

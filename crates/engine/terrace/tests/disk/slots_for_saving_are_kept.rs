@@ -1,0 +1,14 @@
+//! What is dirty in hot tiers that lie in memory alone finds its slots when it is saved, however full the disk is.
+
+use crate::common::seeds;
+use crate::common::slots::{closes_when_full, opens_when_full};
+
+#[test]
+fn a_full_disk_refuses_writes_before_it_refuses_a_close() {
+    seeds(2).into_iter().for_each(closes_when_full);
+}
+
+#[test]
+fn what_a_full_disk_has_taken_can_be_opened_after_a_crash() {
+    seeds(2).into_iter().for_each(opens_when_full);
+}
