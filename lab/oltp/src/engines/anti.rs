@@ -142,7 +142,8 @@ struct Part {
     uses: u32,
     transactions: u64,
     free_blocks: Vec<u32>,
-    blocks: u32,
+    /// How often each block has become free.
+    freed: Vec<u32>,
 }
 
 /// The store with its file.
@@ -234,7 +235,7 @@ impl AntiCache {
                 uses: 0,
                 transactions: 0,
                 free_blocks: Vec::new(),
-                blocks: 0,
+                freed: Vec::new(),
             }));
             let mut options = std::fs::OpenOptions::new();
             files.push(
@@ -280,11 +281,16 @@ impl AntiCache {
         }
         for ((partition, block), slots) in blocks {
             let mut bytes = vec![0; BLOCK];
+            let freed = lock(&self.parts[partition]).freed[block as usize];
             self.files[partition].read_exact_at(&mut bytes, u64::from(block) * BLOCK as u64)?;
             self.reads.fetch_add(1, Ordering::Relaxed);
             self.store.transact_in(&[partition], |t| {
                 let mut part = lock(&self.parts[partition]);
-                let (mut from, mut slot) = (&bytes[..], 0);
+                // Another has brought it back meanwhile, and what was read may be what was written into it since.
+                if part.freed[block as usize] != freed {
+                    return Ok(());
+                }
+                let (mut from, mut slot, mut any) = (&bytes[..], 0, false);
                 while let Some((table, key, row, rest)) = entry(from) {
                     from = rest;
                     let handle = self.tables[table];
@@ -292,10 +298,13 @@ impl AntiCache {
                     if here && (self.way.whole_block || slots.contains(&slot)) {
                         let image = headed(part.lists[table].add(key), row);
                         t.swap_bytes(handle, &key, &image, &image)?;
+                        any = true;
                     }
                     slot += 1;
                 }
-                if self.way.whole_block {
+                // Where no row leads to it, another has brought it back, and it is free once already.
+                if self.way.whole_block && any {
+                    part.freed[block as usize] += 1;
                     part.free_blocks.push(block);
                 }
                 Ok::<_, Error>(())
@@ -358,8 +367,8 @@ impl AntiCache {
             return Ok(None);
         };
         let block = part.free_blocks.pop().unwrap_or_else(|| {
-            part.blocks += 1;
-            part.blocks - 1
+            part.freed.push(0);
+            part.freed.len() as u32 - 1
         });
         let (mut bytes, mut freed, mut slot) = (Vec::with_capacity(BLOCK), 0, 0);
         let handle = self.tables[table];
@@ -686,5 +695,47 @@ impl Engine for AntiCache {
             written_bytes: count(&self.written),
             evicted: count(&self.evicted),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_two_bring_back_is_free_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let way = Way {
+            whole_block: true,
+            ..Way::new(10 << 20)
+        };
+        let schema = crate::voter::schema();
+        let table = (0..schema.len()).find(|&n| !schema[n].resident).unwrap();
+        let engine = AntiCache::open(dir.path(), way, schema, Maps::BTree, 1).unwrap();
+        let keys: Vec<Key> = (0..100u64).map(u64::to_be_bytes).collect();
+
+        let each = |f: &mut dyn FnMut(&mut dyn Txn, &Key) -> Result<(), Stop>| {
+            for key in &keys {
+                let ended = engine.transact(&[0], &mut |t| f(t, key)).unwrap();
+                assert!(matches!(ended, Ended::Committed));
+            }
+        };
+        each(&mut |t, key| t.put(table, key, &[7; 4000]));
+        let evict = || {
+            let block = engine.store.transact_in(&[0], |t| engine.evict_block(t, 0));
+            assert!(block.is_ok_and(|block| block.is_some()));
+        };
+        evict();
+        // Both have met the same tombstone.
+        for _ in 0..2 {
+            engine.bring(&[(0, (0, 3))]).unwrap();
+        }
+        assert_eq!(lock(&engine.parts[0]).free_blocks, [0]);
+        evict();
+        evict();
+        each(&mut |t, key| {
+            assert_eq!(t.get(table, key)?, Some(vec![7; 4000]));
+            Ok(())
+        });
     }
 }
