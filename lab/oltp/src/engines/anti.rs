@@ -286,7 +286,7 @@ impl AntiCache {
             self.reads.fetch_add(1, Ordering::Relaxed);
             self.store.transact_in(&[partition], |t| {
                 let mut part = lock(&self.parts[partition]);
-                // Another has brought it back meanwhile, and what was read may be what was written into it since.
+                // Brought back meanwhile: what was read may be what was written into it since.
                 if part.freed[block as usize] != freed {
                     return Ok(());
                 }
@@ -387,7 +387,7 @@ impl AntiCache {
             bytes.extend_from_slice(&key);
             bytes.extend_from_slice(&(row.len() as u32).to_le_bytes());
             bytes.extend_from_slice(row);
-            let tombstone = [&[1][..], &block.to_le_bytes(), &slot_bytes(slot)].concat();
+            let tombstone = [&[1][..], &block.to_le_bytes(), &u32::to_le_bytes(slot)].concat();
             t.swap_bytes(handle, &key, &tombstone, &image)?;
             part.lists[table].remove(coldest);
             freed += (image.len() as u64 + LINKS).saturating_sub(16);
@@ -399,10 +399,6 @@ impl AntiCache {
             .map_err(|e| Failed(e.into()))?;
         Ok(Some((freed.max(1), u64::from(slot))))
     }
-}
-
-fn slot_bytes(slot: u32) -> [u8; 4] {
-    slot.to_le_bytes()
 }
 
 /// The first entry of a block, and what follows.
@@ -699,43 +695,4 @@ impl Engine for AntiCache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_block_that_two_bring_back_is_free_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let way = Way {
-            whole_block: true,
-            ..Way::new(10 << 20)
-        };
-        let schema = crate::voter::schema();
-        let table = (0..schema.len()).find(|&n| !schema[n].resident).unwrap();
-        let engine = AntiCache::open(dir.path(), way, schema, Maps::BTree, 1).unwrap();
-        let keys: Vec<Key> = (0..100u64).map(u64::to_be_bytes).collect();
-
-        let each = |f: &mut dyn FnMut(&mut dyn Txn, &Key) -> Result<(), Stop>| {
-            for key in &keys {
-                let ended = engine.transact(&[0], &mut |t| f(t, key)).unwrap();
-                assert!(matches!(ended, Ended::Committed));
-            }
-        };
-        each(&mut |t, key| t.put(table, key, &[7; 4000]));
-        let evict = || {
-            let block = engine.store.transact_in(&[0], |t| engine.evict_block(t, 0));
-            assert!(block.is_ok_and(|block| block.is_some()));
-        };
-        evict();
-        // Both have met the same tombstone.
-        for _ in 0..2 {
-            engine.bring(&[(0, (0, 3))]).unwrap();
-        }
-        assert_eq!(lock(&engine.parts[0]).free_blocks, [0]);
-        evict();
-        evict();
-        each(&mut |t, key| {
-            assert_eq!(t.get(table, key)?, Some(vec![7; 4000]));
-            Ok(())
-        });
-    }
-}
+mod tests;

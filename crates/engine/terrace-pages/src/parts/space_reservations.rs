@@ -7,8 +7,12 @@ use crate::parts::options::Layout;
 use crate::parts::space_quota::{Space, SpaceQuota};
 
 /// Slots beside those that are counted for what lies in memory alone: threads tell of it page by page, and there are
-/// this many counters of what was not told yet.
+/// this many counters of what was not told yet. A piece of one page with those above it needs no more.
 const UNCOUNTED: u64 = 8;
+
+/// What lies in memory alone is saved in pieces, and where slots run out a checkpoint between two gives back those that
+/// the older pages had: kept is what one in this many takes of all of them, which is two of the sixteen pieces.
+const PIECES_KEPT: u64 = 8;
 
 /// What was counted at some instant for what lies in memory alone.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -70,21 +74,25 @@ impl SpaceReservations {
         SpaceQuota { dirty, new }
     }
 
-    /// Most slots that the next pass takes for what lies in memory alone, which are `memory` pages now, and those that
-    /// replay takes for large values that the image has already.
+    /// Slots that the next pieces take for what lies in memory alone, which are `memory` pages now, and those that replay
+    /// takes for large values that the image has already.
     #[inline]
     pub fn saving(&self, memory: u64) -> u64 {
-        if self.all_saved.load(Ordering::Relaxed) || planted(Planted::SavingUnpromised) {
-            return 0;
+        match self.all_saved.load(Ordering::Relaxed) || planted(Planted::SavingUnpromised) {
+            true => 0,
+            false => self.next_pieces(memory) + self.large_since(),
         }
-        let [fresh, large] = [&self.fresh, &self.large].map(|[all, before]| {
-            let (all, before) = (all.load(Ordering::Relaxed), before.load(Ordering::Relaxed));
-            all.saturating_sub(before)
-        });
+    }
+
+    /// Pages that the next pieces make or change.
+    fn next_pieces(&self, memory: u64) -> u64 {
+        let [all, before] = &self.fresh;
+        let before = before.load(Ordering::Relaxed);
+        let fresh = all.load(Ordering::Relaxed).saturating_sub(before);
         // More than lies there cannot become dirty there.
         let fresh = fresh.min(memory + memory / 4);
         let uncounted = if memory > 0 { UNCOUNTED } else { 0 };
-        self.saved.load(Ordering::Relaxed) + fresh + uncounted + large
+        (self.saved.load(Ordering::Relaxed) + fresh) / PIECES_KEPT + uncounted
     }
 
     /// As much became dirty in memory alone as takes `slots` slots once it is saved.
@@ -155,10 +163,16 @@ impl SpaceReservations {
     /// Numbers of pages that must remain for others than who reaches so deep.
     pub fn numbers_kept_from(&self, space: Space, layout: &Layout, memory: u64) -> u64 {
         // As for slots: what is replayed was let in once.
-        match self.is_reserve_open() || planted(Planted::NoNumbersKept) {
-            true => 0,
-            false => layout.kept_numbers(space) + self.saving_for(space, memory),
+        if self.is_reserve_open() || planted(Planted::NoNumbersKept) {
+            return 0;
         }
+        // Numbers of chains that are replaced are free at once, other than their slots.
+        let saving = match space {
+            Space::Saving => 0,
+            _ if self.saving(memory) == 0 => 0,
+            _ => self.next_pieces(memory),
+        };
+        layout.kept_numbers(space) + saving
     }
 
     /// What is kept for saving from who reaches so deep.

@@ -6,7 +6,7 @@ use terrace_base::Result;
 
 use super::idle::{Idle, MOVED_AT_ONCE, Task};
 use crate::core::Core;
-use crate::state::checkpoints::{PASS_IS_DUE_AT, Speed, nearness};
+use crate::state::checkpoints::{CHECKPOINT_IS_DUE_AT, Speed, nearness};
 
 /// How often the thread looks whether a checkpoint is due.
 const ROUND: Duration = Duration::from_millis(20);
@@ -21,7 +21,7 @@ impl Core {
         let grown = self.log().bytes_since(cut);
         let limit = self.options().effective_log_limit();
         let due = match self.has_hot_in_memory() {
-            true => PASS_IS_DUE_AT.of(limit),
+            true => CHECKPOINT_IS_DUE_AT.of(limit),
             false => limit,
         };
         let near = nearness(grown, due);
@@ -39,15 +39,31 @@ impl Core {
             if self.store().check_poison().is_err() || Instant::now() < not_before {
                 continue;
             }
-            let done = match self.checkpoint_is_due() {
-                true => self
-                    .checkpoint(Speed::Gentle, false)
-                    .and_then(|_| self.relocate().map_err(|e| self.failed(e))),
-                false => self.use_the_calm(&mut calm),
+            let done = if self.checkpoint_is_due() {
+                self.checkpoint(Speed::Gentle, false)
+                    .and_then(|_| self.relocate().map_err(|e| self.failed(e)))
+            } else if self.piece_is_due() {
+                self.save_next_piece()
+            } else {
+                self.use_the_calm(&mut calm)
             };
             if done.is_err() {
                 not_before = Instant::now() + RETRY;
             }
+        }
+    }
+
+    /// Saves a piece between two checkpoints; where that finds no space, a checkpoint gives some back.
+    fn save_next_piece(&self) -> Result<()> {
+        let is_closed = self.checkpoints().hold_patiently();
+        let saved = match *is_closed {
+            true => Ok(()),
+            false => self.save_piece(),
+        };
+        drop(is_closed);
+        match saved {
+            Err(e) if e.is_no_room() => self.checkpoint(Speed::Gentle, false).map(|_| ()),
+            saved => saved.map_err(|e| self.failed(e)),
         }
     }
 

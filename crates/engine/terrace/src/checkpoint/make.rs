@@ -12,17 +12,26 @@ use terrace_base::{Error, Result};
 use terrace_pages::{CheckpointMeta, CheckpointReport, LEARNT_BYTES, Pace, SpaceSeen};
 use terrace_wal::Position;
 
-use super::save::Saved;
 use crate::clock::TIME_AT;
 use crate::core::Core;
 use crate::planted::{Fault, planted};
-use crate::state::checkpoints::{IS_MADE_AT, PASS_ENDS_AT, Speed};
+use crate::state::checkpoints::{IS_MADE_AT, SAVING_ENDS_AT, Speed};
+use crate::state::pieces::Began;
 
-/// Checkpoints without a pass at most that give slots to one that needs a pass.
-const STEPS: u32 = 8;
+/// Checkpoints at most that give slots to one that saves all: each gives back what was saved before it.
+const STEPS: u32 = 32;
 
-/// The report of a checkpoint, where replay begins with it, and the time of its cut.
-type Made = (CheckpointReport, Position, SystemTime);
+/// A checkpoint that was made.
+struct Made {
+    report: CheckpointReport,
+    began: Instant,
+    /// Where replay begins with it.
+    from: Position,
+    /// The time of its cut.
+    time: SystemTime,
+    /// Whether all was saved that should be.
+    saved_all: bool,
+}
 
 /// A pass that the last image alone came to hold this part of the live pages more under, and some, does not rest.
 const HELD_PART: u64 = 16;
@@ -61,7 +70,6 @@ impl Core {
     ) -> Result<(CheckpointReport, MutexGuard<'_, bool>)> {
         let mut running = self.checkpoints().hold_open()?;
         *running = clean;
-        let began = Instant::now();
         let result = self.checkpoint_in_steps(speed, clean, hurry);
         // A caller waits for it, perhaps for the space.
         let deleted = match speed {
@@ -69,10 +77,10 @@ impl Core {
             Speed::Gentle | Speed::Sparing => Ok(()),
         };
         match result {
-            Ok((report, cut, time)) => {
-                self.checkpoints().made(began, cut, time, &report);
+            Ok(made) => {
+                self.note_made(&made);
                 // It is made and durable, whatever became of the old log.
-                deleted.map(|()| (report, running))
+                deleted.map(|()| (made.report, running))
             }
             Err(e) => {
                 self.checkpoints().failed(&e);
@@ -81,33 +89,38 @@ impl Core {
         }
     }
 
-    /// One that needs a pass and finds no space for it gets some by others without: what is saved by then stays saved.
+    /// One that saves all and finds no space for it gets some by others that save nothing more: what is saved by then
+    /// stays saved.
     fn checkpoint_in_steps(
         &self,
         speed: Speed,
         clean: bool,
         hurry: &dyn Fn() -> bool,
     ) -> Result<Made> {
+        let must_save = clean || speed == Speed::Exact;
         let mut result = self.checkpoint_alone(speed, clean, hurry, true);
         for _ in 0..STEPS {
             match &result {
-                Err(e)
-                    if e.is_no_room()
-                        && (clean || speed == Speed::Exact)
-                        && self.store().has_newest_format() => {}
-                _ => break,
+                Ok(made) if made.saved_all || speed != Speed::Fast => break,
+                Ok(made) => self.note_made(made),
+                Err(e) if must_save && e.is_no_room() && self.store().has_newest_format() => {
+                    match self.checkpoint_alone(Speed::Fast, false, hurry, false) {
+                        Ok(made) => self.note_made(&made),
+                        Err(_) => break,
+                    }
+                }
+                Err(_) => break,
             }
-            let began = Instant::now();
-            let Ok((report, cut, time)) = self.checkpoint_alone(Speed::Fast, false, hurry, false)
-            else {
-                break;
-            };
-            self.checkpoints().made(began, cut, time, &report);
             // It is durable all the same, and the next one tries again.
             let _ = self.log().delete_outdated();
             result = self.checkpoint_alone(speed, clean, hurry, true);
         }
         result
+    }
+
+    fn note_made(&self, made: &Made) {
+        self.checkpoints()
+            .made(made.began, made.from, made.time, &made.report);
     }
 
     /// Makes one; hot tiers that lie in memory alone are not saved before unless `may_save`.
@@ -118,13 +131,14 @@ impl Core {
         hurry: &dyn Fn() -> bool,
         may_save: bool,
     ) -> Result<Made> {
+        let began = Instant::now();
         if let Some(e) = self.log().poisoned() {
             // What the log lost must not become durable by another way.
             return Err(e);
         }
         let limit = self.options().effective_log_limit();
         let before = self.checkpoints().cut();
-        // Where hot tiers lie in memory alone replay begins where the last pass began: all of it together stays within
+        // Where hot tiers lie in memory alone replay begins where the oldest piece began: all of it together stays within
         // the limit. Otherwise it begins at the cut.
         let replayed = || self.log().bytes_since(before);
         let before_pass = replayed();
@@ -135,16 +149,16 @@ impl Core {
                 let by_log = self.checkpoints().pressure_within(
                     replayed(),
                     before_pass,
-                    PASS_ENDS_AT.of(limit),
+                    SAVING_ENDS_AT.of(limit),
                 );
                 by_log.max(held_since(&space.get(), &self.store().space_seen()))
             }
         };
         let saved = match may_save {
             true => self.save(speed, clean, &pressure)?,
-            false => Saved::replaying_from(Some(before)),
+            false => self.saved_so_far(),
         };
-        let mark = saved.mark;
+        let (saves, mark, saved_all) = (saved.from.is_some(), saved.mark, saved.all);
         let pause = Cell::new(saved.nobody_calls);
         let (from, cut) = (Cell::new(before), Cell::new(None));
         let time = Cell::new(SystemTime::UNIX_EPOCH);
@@ -212,10 +226,21 @@ impl Core {
             &mut durable_soon,
             &mut |generation| self.log().checkpointed(made()?, generation),
         )?;
+        let from = made()?;
         if let Some(mark) = mark {
             self.store().replays_from(mark);
         }
-        Ok((report, made()?, time.get()))
+        if !saves {
+            let mark = mark.unwrap_or_default();
+            self.checkpoints().begin_anew(Began { at: from, mark });
+        }
+        Ok(Made {
+            report,
+            began,
+            from,
+            time: time.get(),
+            saved_all,
+        })
     }
 
     /// What is to be known again after the next opening: what was learnt, and what time it is.

@@ -1,31 +1,33 @@
 //! Saving what is dirty in hot tiers that lie in memory alone, before a checkpoint.
 //!
-//! A *pass* goes through all of them leaf by leaf. It begins at an instant at which no thread is inside the gate, so
-//! what the log has from there on, made again over what the pass has saved, gives what there is: replay begins there.
+//! They are gone through leaf by leaf, round by round, in *pieces*. Each begins at an instant at which no thread is inside
+//! the gate, so what the log has from there on, made again over what the piece has saved, gives what there is: replay
+//! begins where the oldest piece began. A *pass* goes through all in one piece.
 //! What is of one instant (a snapshot, a backup) is had by saving what the log got meanwhile, too, again and again
 //! until it is little, and the rest while no call runs.
 //!
-//! Invariants: where replay begins moves on only when a pass is complete; one half done counts for nothing.
+//! Invariants: where replay begins moves on only when a piece is complete; one half done counts for nothing.
 
 use std::time::{Duration, Instant};
 
 use terrace_base::{Error, Result};
 use terrace_pages::SavingMark;
-use terrace_wal::{Follower, Position};
+use terrace_wal::{Follower, HoldId, Place, Position};
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
 use crate::effects::{Effect, Effects};
 use crate::operations::Pause;
 use crate::planted::{Fault, planted};
-use crate::state::checkpoints::Speed;
+use crate::state::checkpoints::{ROUND_TAKES, Speed};
+use crate::state::pieces::{Began, RoundPlace};
 
 /// A gentle pass rests this many times as long as it works, the less the more it is pressed.
 const REST: u32 = 4;
 /// It rests at most so long at once.
 const LONGEST_REST: Duration = Duration::from_millis(5);
 /// Leaves after which it looks whether to rest.
-const LEAVES: u32 = 8;
+const LEAVES: u64 = 8;
 /// Bytes of the log that are saved at a time, and one record.
 const AT_ONCE: u64 = 256 << 10;
 /// Records that the log got meanwhile are saved again and again until there are at most this many.
@@ -35,9 +37,10 @@ const AT_MOST_IN_A_PAUSE: u64 = 1024;
 /// Where they do not become fewer fast enough each write waits for so long, twice as long each time.
 const SHORTEST_WAIT: Duration = Duration::from_micros(250);
 const LONGEST_WAIT: Duration = Duration::from_millis(256);
-/// Of the log's limit: a pass is worth its while when it has grown by one part in this many.
-const GROWN_PART: u64 = 2;
-/// Or when so much of the file, and so many slots, are kept free for large values that would be replayed.
+/// Pieces of a round, if they are no longer than this many bytes of hot pages then.
+const PIECES: u64 = 16;
+const LONGEST_PIECE: u64 = 4 << 20;
+/// All is saved at once when so much of the file, and so many slots, are kept free for large values that would be replayed.
 const LARGE_PART: u64 = 32;
 const LARGE_SLOTS: u64 = 256;
 
@@ -45,26 +48,29 @@ const LARGE_SLOTS: u64 = 256;
 pub(super) struct Saved<'c> {
     /// Where replay is to begin, unless that is the cut.
     pub from: Option<Position>,
-    /// What was counted there, where a pass was made.
+    /// What was counted there.
     pub mark: Option<SavingMark>,
+    /// Whether all was saved that should be.
+    pub all: bool,
     pub nobody_calls: Option<Pause<'c>>,
 }
 
 impl Saved<'_> {
-    /// Replay is to begin here, unless at the cut; calls go on.
-    pub fn replaying_from(from: Option<Position>) -> Self {
+    /// Replay is to begin at the cut; this was counted before.
+    fn at_cut(mark: SavingMark) -> Self {
         Saved {
-            from,
-            mark: None,
+            from: None,
+            mark: Some(mark),
+            all: true,
             nobody_calls: None,
         }
     }
 }
 
 impl Core {
-    /// Where replay is to begin, if the next checkpoint is cut now: all that is dirty above is saved if that is due. With
-    /// [`Speed::Exact`] no call runs from then on until the answer is dropped. Nothing where no hot tier lies in
-    /// memory alone: then it begins at the cut.
+    /// Where replay is to begin, if the next checkpoint is cut now: pieces that are too old are saved, or all that is
+    /// dirty above if that is due. With [`Speed::Exact`] no call runs from then on until the answer is dropped. Nothing
+    /// where no hot tier lies in memory alone: then it begins at the cut.
     pub(super) fn save(
         &self,
         speed: Speed,
@@ -72,90 +78,190 @@ impl Core {
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
         if !self.store().has_newest_format() {
-            return Ok(Saved::replaying_from(None));
+            return Ok(Saved::at_cut(self.store().saving_mark()));
         }
-        let (before, is_short, writes) =
-            (self.checkpoints()).seen(|state| (state.cut, state.is_short, state.writes_by_pass));
-        let is_due = match speed {
-            _ if clean || is_short => true,
-            Speed::Exact | Speed::Fast => true,
-            Speed::Gentle | Speed::Sparing => {
-                let most = self.store().live_pages() / LARGE_PART + LARGE_SLOTS;
-                // What was saved and has gone down since takes pages until the next pass: while little is written, there
-                // is time for one.
-                let is_stale = speed == Speed::Sparing
-                    && self.store().space_seen().page_writes - writes > most;
-                is_stale
-                    || self.log().bytes_since(before)
-                        > self.options().effective_log_limit() / GROWN_PART
-                    || self.store().large_since() > most
+        let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);
+        let may_wait = is_gentle || !clean && speed == Speed::Fast;
+        let saved = match is_gentle && !self.whole_pass_is_due(speed) {
+            true => self.save_old_pieces().map(|()| self.saved_so_far()),
+            false => self.save_all(speed, clean, pressure),
+        };
+        match saved {
+            // A checkpoint without gives slots back; what is half saved does no harm.
+            Err(e) if may_wait && (e.is_no_room() || e.is_unreadable()) => Ok(Saved {
+                all: !e.is_no_room(),
+                ..self.saved_so_far()
+            }),
+            saved => saved,
+        }
+    }
+
+    /// Whether a gentle checkpoint saves all at once.
+    fn whole_pass_is_due(&self, speed: Speed) -> bool {
+        let (is_short, writes) =
+            (self.checkpoints()).seen(|state| (state.is_short, state.writes_by_pass));
+        let most = self.store().live_pages() / LARGE_PART + LARGE_SLOTS;
+        // What was saved and has gone down since takes pages until the next pass: while little is written, there is
+        // time for one.
+        let is_stale =
+            speed == Speed::Sparing && self.store().space_seen().page_writes - writes > most;
+        is_short || is_stale || self.store().large_since() > most
+    }
+
+    /// What a checkpoint without anything more saved begins with.
+    pub(super) fn saved_so_far(&self) -> Saved<'_> {
+        let oldest = self.checkpoints().seen(|state| state.pieces.oldest());
+        Saved {
+            from: oldest.map(|began| began.at),
+            mark: oldest.map(|began| began.mark),
+            all: true,
+            nobody_calls: None,
+        }
+    }
+
+    /// An instant at which no thread is inside the gate, and the log kept from there.
+    fn begin_saving(&self) -> (HoldId, Place, Began) {
+        self.store().instant(|| {
+            let (hold, place) = self.log().hold(u64::MAX);
+            let mark = self.store().saving_mark();
+            let at = place.into();
+            (hold, place, Began { at, mark })
+        })
+    }
+
+    /// Whether the next piece is due.
+    pub(super) fn piece_is_due(&self) -> bool {
+        let newest = self.checkpoints().seen(|state| state.pieces.newest());
+        self.has_hot_in_memory()
+            && newest.is_some_and(|newest| self.log().bytes_since(newest.at) > self.piece_of_log())
+    }
+
+    /// Bytes of the log between two pieces.
+    fn piece_of_log(&self) -> u64 {
+        let limit = self.options().effective_log_limit();
+        ROUND_TAKES.of(limit) / self.pieces_of_round()
+    }
+
+    fn pieces_of_round(&self) -> u64 {
+        let bytes = self.store().hot_frames() * self.store().page_bytes() as u64;
+        PIECES.max(bytes / LONGEST_PIECE)
+    }
+
+    /// Saves pieces until what is replayed is so short that the next ones have time.
+    fn save_old_pieces(&self) -> Result<()> {
+        let limit = self.options().effective_log_limit();
+        let is_old = || {
+            let oldest = self.checkpoints().seen(|state| state.pieces.oldest());
+            let since = |oldest: Began| self.log().bytes_since(oldest.at);
+            oldest.map_or(0, since) > ROUND_TAKES.of(limit) + self.piece_of_log()
+        };
+        // Bounded, for writers may be faster.
+        for _ in 0..2 * self.pieces_of_round() {
+            if !is_old() {
+                break;
+            }
+            self.save_piece()?;
+        }
+        Ok(())
+    }
+
+    /// Saves the next piece, gently: before the log has grown by what is between two. No checkpoint is made meanwhile.
+    pub(super) fn save_piece(&self) -> Result<()> {
+        let place = self.checkpoints().seen(|state| state.pieces.place());
+        let (hold, _, mut began) = self.begin_saving();
+        let most = (self.store().hot_frames() / self.pieces_of_round()).max(1);
+        let (before, end) = (self.log().bytes_since(began.at), self.piece_of_log());
+        let pressure = || {
+            let now = self.log().bytes_since(began.at);
+            match self.store().is_checkpoint_asked_for() {
+                true => 1.0,
+                false => self.checkpoints().pressure_within(now, before, end),
             }
         };
-        if !is_due {
-            return Ok(Saved::replaying_from(Some(before)));
-        }
-        let (hold, place, mark) = self.store().instant(|| {
-            let (hold, place) = self.log().hold(u64::MAX);
-            (hold, place, self.store().saving_mark())
-        });
-        let saved = self.save_from((place, mark), speed, clean, pressure);
+        let saved = self.save_leaves(place, most, Some(&pressure));
         self.log().let_go(hold);
-        let may_wait = !clean && speed != Speed::Exact;
-        if let Err(e) = &saved
-            && may_wait
-            && (e.is_no_room() || e.is_unreadable())
-        {
-            // A checkpoint without a pass gives slots back; what is half saved does no harm.
-            return Ok(Saved::replaying_from(Some(before)));
+        let (end, slots) = saved?;
+        if planted(Fault::PieceCountsFromItsEnd) {
+            began.at = self.store().instant(|| self.log().position());
         }
+        if let Some(round) = self.checkpoints().saved_up_to(end, began, slots) {
+            self.store().has_saved(round.mark, round.slots);
+        }
+        Ok(())
+    }
+
+    /// Goes through all of it in one piece.
+    fn save_all(&self, speed: Speed, clean: bool, pressure: &dyn Fn() -> f64) -> Result<Saved<'_>> {
+        let (hold, place, began) = self.begin_saving();
+        let saved = self.save_all_since((place, began), speed, clean, pressure);
+        self.log().let_go(hold);
         saved
     }
 
-    fn save_from(
+    fn save_all_since(
         &self,
-        (place, mark): (terrace_wal::Place, SavingMark),
+        (place, mut began): (Place, Began),
         speed: Speed,
         clean: bool,
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
-        let mut began = place.into();
-        let slots = self.save_pass(speed, pressure)?;
-        self.store().has_saved(mark, slots);
-        self.checkpoints()
-            .saved(self.store().space_seen().page_writes);
+        let rests = matches!(speed, Speed::Gentle | Speed::Sparing).then_some(pressure);
+        let (_, slots) = self.save_leaves(RoundPlace::BEGIN, u64::MAX, rests)?;
+        self.store().has_saved(began.mark, slots);
         if planted(Fault::PieceCountsFromItsEnd) {
-            began = self.store().instant(|| self.log().position());
+            began.at = self.store().instant(|| self.log().position());
         }
+        let writes = self.store().space_seen().page_writes;
+        self.checkpoints().saved(began, writes);
         if speed != Speed::Exact || clean {
-            return Ok(Saved {
-                mark: Some(mark),
-                ..Saved::replaying_from(Some(began))
-            });
+            return Ok(self.saved_so_far());
         }
         let nobody_calls = self.catch_up(place)?;
+        began.at = self.store().instant(|| self.log().position());
+        self.checkpoints().saved(began, writes);
         Ok(Saved {
-            from: Some(self.store().instant(|| self.log().position())),
-            mark: Some(mark),
             nobody_calls: Some(nobody_calls),
+            ..self.saved_so_far()
         })
     }
 
-    /// Goes through all hot tiers; how many slots what is saved takes at most.
-    fn save_pass(&self, speed: Speed, pressure: &dyn Fn() -> f64) -> Result<u64> {
-        let mut slots = 0;
-        let mut leaves = 0u32;
+    /// Saves what about so many hot leaves from this place on have dirty, with rests where it is told how much it is
+    /// pressed: up to where, and how many slots that takes at most.
+    fn save_leaves(
+        &self,
+        place: RoundPlace,
+        most: u64,
+        pressure: Option<&dyn Fn() -> f64>,
+    ) -> Result<(RoundPlace, u64)> {
+        let (mut slots, mut leaves) = (0, 0);
         let mut worked = Instant::now();
+        let RoundPlace::In(first, mut from) = place else {
+            return Ok((place, 0));
+        };
         for open in self.registry().all() {
-            if !open.structure.is_saved() {
+            if open.id() < first || !open.structure.is_saved() {
                 continue;
             }
+            if open.id() > first {
+                from.clear();
+            }
+            if leaves >= most {
+                return Ok((RoundPlace::In(open.id(), from), slots));
+            }
             let before = self.tiers().saved_bytes();
-            let mut from = Vec::new();
+            let slots_of = || {
+                let bytes = self.tiers().saved_bytes() - before;
+                self.tiers().saved_slots(bytes)
+            };
             while let Some(next) = healed(&open, open.structure.save_step(&from), None)? {
                 from = next;
                 leaves += 1;
-                let rests = matches!(speed, Speed::Gentle | Speed::Sparing);
-                if rests && leaves.is_multiple_of(LEAVES) {
+                if leaves >= most {
+                    return Ok((RoundPlace::In(open.id(), from), slots + slots_of()));
+                }
+                if let Some(pressure) = pressure
+                    && leaves.is_multiple_of(LEAVES)
+                {
                     let rest = (worked.elapsed() * REST).min(LONGEST_REST);
                     let rest = rest.mul_f64((1.0 - pressure()).clamp(0.0, 1.0));
                     if !rest.is_zero() {
@@ -165,11 +271,10 @@ impl Core {
                     worked = Instant::now();
                 }
             }
-            slots += self
-                .tiers()
-                .saved_slots(self.tiers().saved_bytes() - before);
+            leaves += 1;
+            slots += slots_of();
         }
-        Ok(slots)
+        Ok((RoundPlace::End, slots))
     }
 
     /// Saves what the log got since the pass began, until nothing is left and no call runs. Writers are slowed down as far

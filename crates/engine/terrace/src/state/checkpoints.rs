@@ -8,18 +8,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 use terrace_base::sync::{Condvar, Mutex, MutexGuard};
 use terrace_base::{Error, Result};
-use terrace_pages::CheckpointReport;
+use terrace_pages::{CheckpointReport, SavingMark};
 use terrace_wal::Position;
 
+use super::pieces::{Began, Pieces, RoundDone, RoundPlace};
 use crate::histogram::Histogram;
 
 /// A checkpoint is to be done by the time that the log has grown by this many quarters of its limit: slowly,
 /// so that others hardly notice, but what is replayed after a crash is never much more than the limit.
 const GROWTH_OVER_4: u64 = 3;
-/// Where hot tiers lie in memory alone a checkpoint begins with a pass, and replay where that began: it is due earlier, so
-/// that what is replayed stays within the limit.
-pub const PASS_IS_DUE_AT: LogPart = LogPart(12);
-pub const PASS_ENDS_AT: LogPart = LogPart(13);
+/// Where hot tiers lie in memory alone they are gone through once, piece by piece, while the log grows by this much.
+pub const ROUND_TAKES: LogPart = LogPart(10);
+/// Replay begins where the oldest piece began, so that a checkpoint is due earlier: what is replayed stays within the
+/// limit. Pieces that are too old by then are saved first.
+pub const CHECKPOINT_IS_DUE_AT: LogPart = LogPart(13);
+pub const SAVING_ENDS_AT: LogPart = LogPart(14);
 pub const IS_MADE_AT: LogPart = LogPart(15);
 
 /// So many sixteenths of the log's limit.
@@ -71,6 +74,8 @@ pub struct State {
     made: Option<(u64, SystemTime)>,
     /// How often a pass has rested.
     pub rests: u64,
+    /// What is saved of hot tiers that lie in memory alone.
+    pub pieces: Pieces,
     /// Page writes until all hot tiers were gone through last.
     pub writes_by_pass: u64,
     /// Most records of the log that were saved at once while no call was at work.
@@ -102,6 +107,10 @@ impl Checkpoints {
             slowed: AtomicU64::new(0),
             state: Mutex::new(State {
                 cut,
+                pieces: Pieces::one(Began {
+                    at: cut,
+                    mark: SavingMark::default(),
+                }),
                 rests: 0,
                 most_in_a_pause: 0,
                 writes_by_pass: 0,
@@ -173,9 +182,20 @@ impl Checkpoints {
         state.most_in_a_pause = state.most_in_a_pause.max(records);
     }
 
-    /// All hot tiers were gone through, after so many page writes.
-    pub fn saved(&self, writes: u64) {
+    /// A piece that began then is saved up to this place, in so many slots at most; what the round was if it has ended.
+    pub fn saved_up_to(&self, end: RoundPlace, began: Began, slots: u64) -> Option<RoundDone> {
+        self.state.lock().pieces.note(end, began, slots)
+    }
+
+    /// Nothing was to be saved: replay begins there.
+    pub fn begin_anew(&self, began: Began) {
+        self.state.lock().pieces = Pieces::one(began);
+    }
+
+    /// All hot tiers were gone through in one piece that began then, after so many page writes.
+    pub fn saved(&self, began: Began, writes: u64) {
         let mut state = self.state.lock();
+        state.pieces = Pieces::one(began);
         state.is_short = false;
         state.writes_by_pass = writes;
     }

@@ -15,6 +15,7 @@ pub mod following;
 pub mod heads;
 pub mod loads;
 pub mod opening;
+pub mod pieces;
 pub mod program;
 pub mod reader;
 pub mod rounds;

@@ -322,7 +322,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         } else {
             1
         };
-        H::CAPABILITIES.dirty_each + below
+        match self.tiers.is_in_memory() {
+            // Those above take no slots; large values go straight below.
+            true => C::CAPABILITIES.dirty_each,
+            false => H::CAPABILITIES.dirty_each + below,
+        }
     }
 
     fn position_prefix(&self) -> usize {
