@@ -363,6 +363,8 @@ done_by! { self.pager.storage();
     pub fn raise_format(&self);
     /// The backup to this set, whose image was pinned last with these slots, has failed.
     pub fn backup_failed(&self, set: u64, written: Option<SlotSet>);
+    /// Gives up the oldest pin for this cause, if any slot is kept for pins; tells whether it did.
+    pub fn give_up_oldest_pin(&self, cause: &'static str) -> bool;
     /// Sets how many slots may be kept for pins, all together; 0 for as many as the largest pinned image has pages.
     pub fn limit_pins(&self, slots: u64);
 }

@@ -216,6 +216,8 @@ impl Core {
         if error.is_disk_full() {
             // Who copies the log is not worth a write that fails.
             self.log().break_holds();
+            // Nor does a writer wait for a reader: with that the next checkpoint has slots, and can shorten the log.
+            self.store().give_up_oldest_pin("the disk is full");
             self.checkpoints.shorten();
             // It gives up log segments and slots, and one that is being made must not take its time.
             self.store().ask_for_checkpoint();

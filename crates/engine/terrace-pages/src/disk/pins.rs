@@ -146,7 +146,7 @@ impl Storage {
     }
 
     /// Gives up the oldest pin, if any slot is kept for pins; tells whether it did.
-    pub(super) fn give_up_oldest_pin(&self, cause: &'static str) -> bool {
+    pub fn give_up_oldest_pin(&self, cause: &'static str) -> bool {
         if self.frames.lock_map().counts().kept == 0 {
             return false;
         }

@@ -42,6 +42,8 @@ const MIGRATION_SLACK: u64 = 64;
 /// Free slots beyond the dirty pages that even deletes must leave: what one of them may make dirty, a few
 /// times over.
 const RESERVE_SLACK: u64 = 32;
+/// The same for who saves what lies in memory alone: a few records under one write guard, where slots are few.
+const SAVING_SLACK: u64 = 24;
 /// One part in this many of the page table is kept back from ordinary operations: a delete may need pages for what it
 /// leaves behind, and merging needs new ones before it gives old ones back. Of that a half is kept back from records on
 /// the move, and an eighth from all operations: what is split while a step becomes visible.
@@ -186,7 +188,7 @@ impl Layout {
             Space::Ordinary => ORDINARY_SLACK,
             Space::Migration => MIGRATION_SLACK,
             Space::Reserve => RESERVE_SLACK,
-            Space::Saving => 0,
+            Space::Saving => SAVING_SLACK,
         }
     }
 }

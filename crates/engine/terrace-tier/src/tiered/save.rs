@@ -26,6 +26,9 @@ use crate::method::bytes_of;
 
 /// Records that are saved under one write guard: so few that a cut need not wait for long.
 const AT_ONCE: usize = 64;
+/// The same where free slots on the disk are few: each may make a page dirty and split it, and who saves finds 24 at
+/// least.
+const SCARCE_AT_ONCE: usize = 8;
 /// What a record takes in a page beside its bytes, at most: its slot, and what some methods put in front of its key.
 pub(super) const SLOT_BYTES: usize = 16;
 
@@ -231,7 +234,14 @@ impl<P: Pair> Saved<P> {
         saved: &Window,
         changes: &[Change],
     ) -> Result<()> {
-        for some in changes.chunks(AT_ONCE) {
+        let mut left = changes;
+        while !left.is_empty() {
+            let most = match tiers.store().has_slack_for(2 * AT_ONCE as u64) {
+                true => AT_ONCE,
+                false => SCARCE_AT_ONCE,
+            };
+            let (some, rest) = left.split_at(most.min(left.len()));
+            left = rest;
             let (mut done, mut tries) = (0, 0);
             while done < some.len() {
                 let door = tiers.store().enter_for(Space::Saving)?;
