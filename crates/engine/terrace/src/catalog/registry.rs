@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use terrace_access::{Attempt, WriteGuard};
+use terrace_access::{Attempt, Window, WriteGuard};
 use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{LEARNT_BYTES, PageStore, Space, SpaceQuota};
@@ -548,6 +548,50 @@ impl Registry {
             })
         })?;
         open.structure.compress(compression.levels());
+        Ok(())
+    }
+
+    /// A structure of whose hot tier a saved page cannot be read has its hot pages in the file from now on: what was
+    /// saved is its hot tier. So what cannot be read is an error of its keys, as on all other pages. To be called
+    /// before anything is put into it. Reads all that was saved, which is then in memory mostly.
+    pub fn keep_unreadable_in_file(&self) -> Result<()> {
+        let mut window = Window::new();
+        for open in self.all() {
+            if open.is_dropped() || planted(Fault::UnreadableSavedStays) {
+                continue;
+            }
+            let mut from = Vec::new();
+            loop {
+                match open.structure.saved_up(&from, &mut window) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(e) if e.is_unreadable() => {
+                        self.keep_in_file(&open)?;
+                        break;
+                    }
+                    Err(e) => return Err(e),
+                }
+                match window.high.take() {
+                    Some(next) => from = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_in_file(&self, open: &Open) -> Result<()> {
+        self.inside(Space::Saving, |door| {
+            change_entry(&self.catalog, &open.meta, door, &mut || (), |entry| {
+                entry.spec.in_memory = false;
+            })
+        })?;
+        let entry = open.meta.entry.lock().clone();
+        let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
+        let meta = Meta::new(entry);
+        let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
+        self.tell(&*structure, spec);
+        self.remember(Arc::new(Open::new(structure, meta)));
         Ok(())
     }
 

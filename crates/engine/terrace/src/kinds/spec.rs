@@ -306,9 +306,10 @@ impl MapOptions {
     }
 
     /// Whether the hot tier lies in memory alone (`false` by default): its pages have no place in the file, and what is
-    /// dirty in them is saved before checkpoints. The file is a quarter shorter while records change, and reads write
-    /// nothing once all is at rest. An opening reads what was saved, and brings in what was hot besides in the
-    /// background; if a page of what was saved cannot be read, it fails. Versions that do not know it refuse the file.
+    /// dirty in them is saved bit by bit. The file is half as long while records change, and reads write nothing once all
+    /// is at rest. An opening reads what was saved, and brings in what was hot besides in the background; a structure
+    /// of which a saved page cannot be read then has its hot tier in the file from there on, and that page is an error
+    /// of its keys. Versions that do not know it refuse the file.
     /// Only with a log, with tiers that include one another, and for a table not with a heap above.
     /// `docs/decisions/hot-in-memory.md` has the figures.
     ///

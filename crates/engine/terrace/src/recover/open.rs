@@ -355,6 +355,7 @@ fn recover(
     )?;
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
+    registry.keep_unreadable_in_file()?;
     // With a full hot tier replay has to demote; the thread does it beside.
     let demoter = if options.foreground {
         None

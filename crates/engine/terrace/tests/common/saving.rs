@@ -485,3 +485,67 @@ pub fn rotten_saved_page_is_made_anew() {
         assert!(report.is_clean(), "{kind}, closed: {report}");
     }
 }
+
+/// A page of what was saved rots while the database is closed: its keys are errors, and nothing else is.
+pub fn rotten_saved_page_is_an_error_of_its_keys() {
+    let _in_memory = InMemory::by_default();
+    for kind in [Kind::Tree, Kind::Hash, Kind::Lsm] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+        let value = |i: u32| format!("{i:06} of what is saved, {i:040}").into_bytes();
+        for name in ["m", "other"] {
+            let map = create(&db, name, (kind, Tiers::Two, false), MapOptions::new()).unwrap();
+            for i in 0..700u32 {
+                map.put(i.to_be_bytes(), value(i)).unwrap();
+            }
+            // Those that were dirty are saved as often as they change.
+            for i in 0..700u32 {
+                map.put(i.to_be_bytes(), [name.as_bytes(), &value(i)].concat())
+                    .unwrap();
+            }
+        }
+        db.close().unwrap();
+        let wanted = [&b"m"[..], &value(123)].concat();
+        let mut data = disk.contents("data").unwrap();
+        let mut rotten = 0;
+        for page in data.chunks_mut(4096) {
+            if page.windows(wanted.len()).any(|w| w == wanted) {
+                page[2000] ^= 0x55;
+                rotten += 1;
+            }
+        }
+        assert!(rotten > 0, "{kind}");
+        disk.place("data", data);
+        for round in 0..2 {
+            let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+            let map = db.map("m").unwrap();
+            let info = db.structures().into_iter().find(|info| info.name == "m");
+            assert!(info.is_some_and(|info| !info.hot_in_memory), "{kind}");
+            let (mut errors, mut wrong) = (0, 0);
+            for i in 0..700u32 {
+                match map.get(i.to_be_bytes()) {
+                    Ok(found) => {
+                        let right = Some([&b"m"[..], &value(i)].concat());
+                        wrong += u32::from(found != right);
+                    }
+                    Err(e) => {
+                        assert!(e.to_string().contains("checksum"), "{kind}: {e}");
+                        errors += 1;
+                    }
+                }
+            }
+            assert_eq!(wrong, 0, "{kind}, {round}");
+            assert!(0 < errors && errors < 100, "{kind}, {round}: {errors}");
+            assert!(map.get(123u32.to_be_bytes()).is_err(), "{kind}, {round}");
+            let other = db.map("other").unwrap();
+            for i in 0..700u32 {
+                let right = [&b"other"[..], &value(i)].concat();
+                assert_eq!(other.get(i.to_be_bytes()).unwrap(), Some(right), "{kind}");
+            }
+            other.put("new", [round]).unwrap();
+            db.checkpoint().unwrap();
+            drop((map, other));
+            db.close().unwrap();
+        }
+    }
+}

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::saving::rotten_saved_page_is_made_anew;
+use crate::common::saving::{
+    rotten_saved_page_is_an_error_of_its_keys, rotten_saved_page_is_made_anew,
+};
 use crate::common::tiny;
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
 use terrace_sim::SimDisk;
@@ -67,6 +69,11 @@ fn damaged() -> (SimDisk, Database, Map) {
 #[test]
 fn what_was_saved_of_a_hot_tier_is_made_anew() {
     rotten_saved_page_is_made_anew();
+}
+
+#[test]
+fn a_page_of_what_was_saved_that_rots_while_closed_is_an_error_of_its_keys() {
+    rotten_saved_page_is_an_error_of_its_keys();
 }
 
 /// Keys of the same structure that lie elsewhere.

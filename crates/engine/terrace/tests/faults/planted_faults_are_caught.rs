@@ -16,8 +16,8 @@ use crate::common::clock::clocks;
 use crate::common::expiry_scenarios;
 use crate::common::run::{run, survive};
 use crate::common::saving::{
-    bounded_rest, rotten_saved_page_is_made_anew, saving, somebody_stops_at,
-    the_power_goes_in_a_checkpoint,
+    bounded_rest, rotten_saved_page_is_an_error_of_its_keys, rotten_saved_page_is_made_anew,
+    saving, somebody_stops_at, the_power_goes_in_a_checkpoint,
 };
 use crate::common::script::{Step, script};
 use crate::common::slots::closes_when_full;
@@ -427,11 +427,16 @@ fn faults_of_saving() {
     terrace::fault::plant(Some(Fault::EndlessPause));
     assert!(is_caught(), "nobody noticed that a pause has no end");
     terrace::fault::plant(None);
-    let is_caught = || catch_unwind(rotten_saved_page_is_made_anew).is_err();
-    assert!(!is_caught(), "without a fault, a rotten page");
-    terrace::fault::plant(Some(Fault::UnreadableSavedStays));
-    assert!(is_caught(), "nobody noticed that it stays");
-    terrace::fault::plant(None);
+    for rotten in [
+        rotten_saved_page_is_made_anew,
+        rotten_saved_page_is_an_error_of_its_keys,
+    ] {
+        let is_caught = || catch_unwind(rotten).is_err();
+        assert!(!is_caught(), "without a fault, a rotten page");
+        terrace::fault::plant(Some(Fault::UnreadableSavedStays));
+        assert!(is_caught(), "nobody noticed that it stays");
+        terrace::fault::plant(None);
+    }
     let is_caught = || catch_unwind(|| (1..4).for_each(closes_when_full)).is_err();
     assert!(!is_caught(), "without a fault, a full disk");
     terrace_pages::plant(Planted::SavingUnpromised);
