@@ -91,7 +91,7 @@ impl SpaceReservations {
         let fresh = all.load(Ordering::Relaxed).saturating_sub(before);
         // More than lies there cannot become dirty there.
         let fresh = fresh.min(memory + memory / 4);
-        let uncounted = if memory > 0 { UNCOUNTED } else { 0 };
+        let uncounted = UNCOUNTED.min(memory);
         (self.saved.load(Ordering::Relaxed) + fresh) / PIECES_KEPT + uncounted
     }
 

@@ -169,7 +169,9 @@ impl Core {
     pub(super) fn save_piece(&self) -> Result<()> {
         let place = self.checkpoints().seen(|state| state.pieces.place());
         let (hold, _, mut began) = self.begin_saving();
-        let most = (self.store().hot_frames() / self.pieces_of_round()).max(1);
+        // There may be thousands of structures with a leaf each, or with none.
+        let leaves = self.store().hot_frames() + self.registry().len();
+        let most = (leaves / self.pieces_of_round()).max(1);
         let (before, end) = (self.log().bytes_since(began.at), self.piece_of_log());
         let pressure = || {
             let now = self.log().bytes_since(began.at);

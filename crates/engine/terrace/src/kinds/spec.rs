@@ -343,7 +343,8 @@ impl MapOptions {
         let may_be = self.tiers.unwrap_or_default() == Tiers::Two
             && logged
             && inclusive
-            && !self.hot_heap.unwrap_or(false);
+            && !self.hot_heap.unwrap_or(false)
+            && self.policy.unwrap_or_default() == Policy::Default;
         let by_default = may_be && crate::planted::hot_is_in_memory();
         Spec {
             kind,
