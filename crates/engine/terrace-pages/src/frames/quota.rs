@@ -96,7 +96,13 @@ impl Frames {
     /// Whether there are few enough of them to leave them where they are until the next checkpoint. More come
     /// about where nothing takes changes further: the disk is full, or damaged.
     pub(crate) fn keeps_tops(&self) -> bool {
-        self.top_frames() <= self.common.frames() / TOPS_PART && !planted(Planted::TopsAsOthers)
+        let (tops, frames) = (self.top_frames(), self.common.frames());
+        // Hot pages in memory alone go only as their records do, for which others must find frames.
+        let alone = self.common.counters.memory.get();
+        let never_leave = || alone + tops + self.lent.count() + self.common.layout.floor() / 2;
+        tops <= frames / TOPS_PART
+            && (alone == 0 || never_leave() <= frames)
+            && !planted(Planted::TopsAsOthers)
     }
 
     /// The cap that is never passed: a little above, so that a structure change in progress

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use terrace_access::{
-    AccessMethod, Attempt, Edge, Flags, Ordered, Plan, Retry, Rising, Rooted, Tier, Touch, Value,
-    Window, WriteGuard,
+    AccessMethod, Attempt, Edge, Flags, Neighbours, Ordered, Plan, Retry, Rising, Rooted, Tier,
+    Touch, Value, Window, WriteGuard,
 };
 use terrace_base::sync::Mutex;
 use terrace_base::{PageId, Result};
 use terrace_pages::{Class, PageStore, Space};
 
+use super::entry::Entry;
 use super::tiers::{Pair, Tiers};
 use crate::fault::{Fault, planted};
 use crate::method::bytes_of;
@@ -199,6 +200,7 @@ impl<P: Pair> Saved<P> {
         let mut cursor = from.to_vec();
         let mut next = 0;
         let mut changes: Vec<Change> = Vec::new();
+        let mut erases = false;
         loop {
             match self.tree() {
                 Some(tree) => {
@@ -219,12 +221,33 @@ impl<P: Pair> Saved<P> {
             compare(dirty, next..end, saved, &mut changes);
             next = end;
             self.change(tiers, dirty, saved, &changes)?;
+            erases |= changes
+                .iter()
+                .any(|change| matches!(change, Change::Erase(_)));
             changes.clear();
             match saved.high.take() {
                 Some(at) if high.is_none_or(|high| at.as_slice() < high) => cursor = at,
-                _ => return Ok(()),
+                _ => break,
             }
         }
+        match erases {
+            true => self.close_up(tiers, from, high),
+            false => Ok(()),
+        }
+    }
+
+    /// What went has left room in this range: the rest goes together. Whatever is in the way stays as it is.
+    fn close_up(&self, tiers: &Tiers<P>, from: &[u8], high: Option<&[u8]>) -> Result<()> {
+        let Some(tree) = self.tree() else {
+            return Ok(());
+        };
+        let mut next = Some(from.to_vec());
+        while let Some(from) = next {
+            let closed = Entry::Wait(Space::Saving)
+                .attempt(tiers.store(), |door| tree.try_close_up(door, &from, high))?;
+            next = closed.flatten();
+        }
+        Ok(())
     }
 
     fn change(
