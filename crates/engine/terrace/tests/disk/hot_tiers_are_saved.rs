@@ -90,14 +90,14 @@ fn what_is_replayed_stays_within_the_limit() {
     let options = options.log_limit(limit).log_segment(segment);
     let (db, map) = dirty(&disk, options, 20_000);
     let (mut i, mut most, mut written) = (0u32, 0, 0);
-    while written < 6 * limit {
+    while written < 4 * limit {
         for _ in 0..50 {
             map.put((i % 20_000).to_be_bytes(), [2; 60]).unwrap();
             i = i.wrapping_add(7919);
         }
         written += 50 * 70;
         // So that the thread in the background gets on, however few cores there are.
-        std::thread::sleep(Duration::from_micros(300));
+        std::thread::sleep(Duration::from_micros(600));
         most = most.max(db.stats().log.bytes_since_checkpoint);
     }
     assert!(db.stats().checkpoints.completed > 5);
