@@ -78,10 +78,16 @@ impl SpaceReservations {
     /// takes for large values that the image has already.
     #[inline]
     pub fn saving(&self, memory: u64) -> u64 {
-        match self.all_saved.load(Ordering::Relaxed) || planted(Planted::SavingUnpromised) {
-            true => 0,
-            false => self.next_pieces(memory) + self.large_since(),
+        match self.keeps_for_saving() {
+            true => self.next_pieces(memory) + self.large_since(),
+            false => 0,
         }
+    }
+
+    /// Whether anything is kept for who saves.
+    #[inline]
+    fn keeps_for_saving(&self) -> bool {
+        !self.all_saved.load(Ordering::Relaxed) && !planted(Planted::SavingUnpromised)
     }
 
     /// Pages that the next pieces make or change.
@@ -169,8 +175,8 @@ impl SpaceReservations {
         // Numbers of chains that are replaced are free at once, other than their slots.
         let saving = match space {
             Space::Saving => 0,
-            _ if self.saving(memory) == 0 => 0,
-            _ => self.next_pieces(memory),
+            _ if self.keeps_for_saving() => self.next_pieces(memory),
+            _ => 0,
         };
         layout.kept_numbers(space) + saving
     }

@@ -111,17 +111,23 @@ impl Registry {
                     ));
                 }
             }
-            let meta = Meta::new(entry.clone());
-            let hook = registry.hook(&meta);
-            let (id, spec) = (entry.id, entry.spec);
-            let structure = structures::open(&registry.tiers, id, spec, hook, entry.roots);
-            registry.tell(&*structure, spec);
-            if entry.dropping {
-                structure.retire();
+            let is_dropping = entry.dropping;
+            let open = registry.opened(entry);
+            if is_dropping {
+                open.structure.retire();
             }
-            registry.remember(Arc::new(Open::new(structure, meta)));
+            registry.remember(Arc::new(open));
         }
         Ok(registry)
+    }
+
+    /// The structure that an entry of the catalog names.
+    fn opened(&self, entry: Entry) -> Open {
+        let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
+        let meta = Meta::new(entry);
+        let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
+        self.tell(&*structure, spec);
+        Open::new(structure, meta)
     }
 
     /// What tells what has expired.
@@ -453,11 +459,9 @@ impl Registry {
 
     /// Keeps in mind what is to be taken apart.
     pub fn open_part(&self, entry: Entry) {
-        let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
-        let meta = Meta::new(entry);
-        let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
-        structure.retire();
-        self.remember(Arc::new(Open::new(structure, meta)));
+        let open = self.opened(entry);
+        open.structure.retire();
+        self.remember(Arc::new(open));
     }
 
     /// This number is taken, whatever became of it.
@@ -555,9 +559,12 @@ impl Registry {
     /// saved is its hot tier. So what cannot be read is an error of its keys, as on all other pages. To be called
     /// before anything is put into it. Reads all that was saved, which is then in memory mostly.
     pub fn keep_unreadable_in_file(&self) -> Result<()> {
+        if planted(Fault::UnreadableSavedStays) {
+            return Ok(());
+        }
         let mut window = Window::new();
         for open in self.all() {
-            if open.is_dropped() || planted(Fault::UnreadableSavedStays) {
+            if open.is_dropped() {
                 continue;
             }
             let mut from = Vec::new();
@@ -587,11 +594,7 @@ impl Registry {
             })
         })?;
         let entry = open.meta.entry.lock().clone();
-        let (id, spec, roots) = (entry.id, entry.spec, entry.roots);
-        let meta = Meta::new(entry);
-        let structure = structures::open(&self.tiers, id, spec, self.hook(&meta), roots);
-        self.tell(&*structure, spec);
-        self.remember(Arc::new(Open::new(structure, meta)));
+        self.remember(Arc::new(self.opened(entry)));
         Ok(())
     }
 

@@ -411,7 +411,7 @@ fn recover(
         seconds: 0.0,
     };
     drop(demoter);
-    let core = Core::new(
+    Core::new(
         Opened {
             options,
             budget,
@@ -426,8 +426,7 @@ fn recover(
         },
         disk,
         cut,
-    )?;
-    Ok(core)
+    )
 }
 
 /// Replays, and tells the listener of the options how far it has come.

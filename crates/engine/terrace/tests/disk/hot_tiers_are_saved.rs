@@ -75,6 +75,8 @@ fn a_gentle_pass_goes_faster_as_the_log_grows() {
     // It rests until its part of the limit is used up.
     let busy = rests(2500 << 10, 100);
     assert!(busy > 0 && busy * 4 < calm * 3, "{busy} of {calm}");
+    // Where each leaf comes with an eighth of what a piece has time for it does not rest at all.
+    assert_eq!(rests(2500 << 10, 200), 0);
     // The log is too long when it begins.
     let pressed = rests(1 << 20, 100);
     assert!(pressed * 8 < calm, "{pressed} of {calm}");

@@ -299,9 +299,9 @@ mod read_ahead {
     fn a_large_value_is_read_in_large_pieces() {
         let disk = SimDisk::new(1);
         let db = Database::open_on(disk.shared(), small()).unwrap();
-        // With two tiers a chain that is replaced may stay until that goes down.
-        let one = MapOptions::new().tiers(Tiers::One);
-        let tree = db.create_map("t", Kind::Tree, one).unwrap();
+        // Under hot pages in memory alone a chain that is replaced stays until that goes down.
+        let in_file = MapOptions::new().hot_in_memory(false);
+        let tree = db.create_map("t", Kind::Tree, in_file).unwrap();
         let value = |i: u32| i.to_le_bytes().repeat(500_000);
         for i in 0..5u32 {
             tree.put(i.to_be_bytes(), value(i)).unwrap();
