@@ -367,6 +367,8 @@ done_by! { self.pager.storage();
     pub fn give_up_oldest_pin(&self, cause: &'static str) -> bool;
     /// Sets how many slots may be kept for pins, all together; 0 for as many as the largest pinned image has pages.
     pub fn limit_pins(&self, slots: u64);
+    /// Sets how many bytes of the disk the data file leaves to others when it grows.
+    pub fn leave_free(&self, bytes: u64);
 }
 
 done_by! { self.pager.storage().common().claims;

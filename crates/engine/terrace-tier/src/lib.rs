@@ -44,7 +44,7 @@ pub use events::TierStats;
 pub use locks::{Content, LockTable, RecordLock, Version};
 pub use severed::Severed;
 pub use single::Single;
-pub use structure::{Change, Estimate, Expect, Missing, Roots, Structure, Written};
+pub use structure::{Change, Estimate, Expect, Missing, Roots, Saving, Structure, Written};
 pub use terrace_base::Counter;
 pub use tiered::{OnHotRoot, TierOptions, Tiered};
 pub use watch::{Watch, Watches};

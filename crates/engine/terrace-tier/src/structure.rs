@@ -103,6 +103,15 @@ pub struct Estimate {
     pub cold: u64,
 }
 
+/// What a step of saving does of what is dirty in memory alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Saving {
+    /// Saves what is dirty, and gives up what was saved and is not dirty any more.
+    All,
+    /// Gives up what is not dirty any more: right at any time, and makes room.
+    WhatGoes,
+}
+
 /// What a look lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
@@ -296,10 +305,10 @@ pub trait Structure: Send + Sync {
         false
     }
 
-    /// Saves what is dirty in the part of the hot tier that covers this position, and forgets what was saved of it
-    /// before; where to go on, `None` at the end. One thread at a time saves. Blocking.
-    fn save_step(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        let _ = from;
+    /// Saves what is dirty in the part of the hot tier that covers this position, and gives up what was saved of it
+    /// before, or does one of the two; where to go on, `None` at the end. One thread at a time saves. Blocking.
+    fn save_step(&self, from: &[u8], saving: Saving) -> Result<Option<Vec<u8>>> {
+        let _ = (from, saving);
         Ok(None)
     }
 

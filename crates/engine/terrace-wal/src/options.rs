@@ -100,6 +100,11 @@ impl LogOptions {
         self.buffer_bytes / 2
     }
 
+    /// Bytes that the disk must have free for a further segment.
+    pub fn least_segment_bytes(&self) -> u64 {
+        shortest_ordinary(self)
+    }
+
     /// Length of the shortest segment that is made where the disk has the space.
     pub(crate) fn shortest(&self) -> u64 {
         self.first_segment_bytes.min(self.segment_bytes)

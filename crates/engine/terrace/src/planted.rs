@@ -139,6 +139,8 @@ pub enum Fault {
     SuperblockBeforeSync,
     /// A page of what is saved that cannot be read fails who saves, again and again.
     UnreadableSavedStays,
+    /// What is new is saved before what goes, on a full disk too.
+    NewBeforeOld,
     /// All that is left is saved at once while no call is at work, however much that is.
     EndlessPause,
     /// Who waits for a page that cannot be read is not told.
@@ -264,8 +266,8 @@ pub(crate) fn now() -> std::time::SystemTime {
     std::time::SystemTime::now()
 }
 
-/// Whether new structures have their hot tiers in memory alone, where they can and nothing else is said: not yet.
-const HOT_IN_MEMORY: bool = false;
+/// Whether new structures have their hot tiers in memory alone, where they can and nothing else is said.
+const HOT_IN_MEMORY: bool = true;
 
 #[cfg(feature = "planted-faults")]
 std::thread_local! {
@@ -273,8 +275,8 @@ std::thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
-/// The same for those that this thread makes; `None` for what holds by default, which is turned round by
-/// `TERRACE_TEST_HOT_IN_MEMORY=1` in the environment.
+/// The same for those that this thread makes; `None` for what holds by default, or what
+/// `TERRACE_TEST_HOT_IN_FILE=1` in the environment says.
 #[cfg(feature = "planted-faults")]
 pub fn keep_hot_in_memory(keep: Option<bool>) {
     KEEPS_HOT_IN_MEMORY.set(keep);
@@ -283,8 +285,8 @@ pub fn keep_hot_in_memory(keep: Option<bool>) {
 #[cfg(feature = "planted-faults")]
 pub(crate) fn hot_is_in_memory() -> bool {
     static BY_DEFAULT: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    let turned = || std::env::var("TERRACE_TEST_HOT_IN_MEMORY").is_ok_and(|turned| turned == "1");
-    let by_default = || *BY_DEFAULT.get_or_init(|| HOT_IN_MEMORY ^ turned());
+    let in_file = || std::env::var("TERRACE_TEST_HOT_IN_FILE").is_ok_and(|told| told == "1");
+    let by_default = || *BY_DEFAULT.get_or_init(|| HOT_IN_MEMORY && !in_file());
     KEEPS_HOT_IN_MEMORY.get().unwrap_or_else(by_default)
 }
 

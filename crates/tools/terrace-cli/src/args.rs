@@ -213,9 +213,10 @@ pub struct LoadArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: Option<u8>,
 
-    /// Keep the hot tier in memory alone, if the structure is created: a shorter file, and reads that write nothing
+    /// Keep the hot tier in pages of the file, if the structure is created: a quick opening, and a file that is up to
+    /// twice as long
     #[arg(long)]
-    pub hot_in_memory: bool,
+    pub hot_in_file: bool,
 
     /// The field that says until when a record is there: a time like 2026-11-25T12:00:00Z, or seconds since 1970;
     /// for ever, if it is empty, or not there in a line of JSON. The structure has to be one whose records may expire

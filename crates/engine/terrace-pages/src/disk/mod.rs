@@ -26,8 +26,8 @@ pub(crate) struct Storage {
     gate: Gate,
     disk: Arc<dyn Disk>,
     data: Arc<dyn DiskFile>,
-    /// Held by who changes the length of the data file.
-    growing: Mutex<()>,
+    /// Held by who changes the length of the data file: bytes of the disk that it leaves to others when it grows.
+    growing: Mutex<u64>,
     buffers: Buffers,
     durable: Mutex<Durable>,
     map_reserved: Mutex<Reserved>,

@@ -3,6 +3,7 @@
 use terrace_base::Result;
 
 use crate::disk::Storage;
+use crate::faults::{Planted, planted};
 use crate::map::Run;
 use crate::parts::data_file::{DATA_FILE, DATA_START, io};
 use crate::parts::durable::Durable;
@@ -129,10 +130,14 @@ impl Storage {
         dirty + promised.min(self.frames.live_pages()) + new + slack
     }
 
+    pub fn leave_free(&self, bytes: u64) {
+        *self.growing.lock() = bytes;
+    }
+
     /// Grows the file if fewer slots than these are free.
     fn grow(&self, wanted: u64) -> Result<()> {
         // One thread grows; the others find the slots when they come in.
-        let _growing = self.growing.lock();
+        let growing = self.growing.lock();
         let page = self.common().page_bytes() as u64;
         let total = self.frames.lock_map().counts().total;
         if self.common().counters.free_slots.get() >= wanted {
@@ -145,6 +150,7 @@ impl Storage {
             let durable = self.durable.try_lock();
             let reserved = durable.map_or(Ok(()), |d| self.reserve_map(&d, total + slots));
             let grown = reserved.and_then(|()| {
+                self.check_free(slots * page, *growing)?;
                 self.data
                     .allocate(DATA_START + total * page, slots * page)
                     .map_err(io("growing", DATA_FILE))
@@ -177,6 +183,20 @@ impl Storage {
         map.grow(total + slots);
         self.frames.note_slots(&map);
         Ok(())
+    }
+
+    /// Whether so much can be had of the disk, and this much is left of it then. What is replayed may have all.
+    fn check_free(&self, wanted: u64, left: u64) -> Result<()> {
+        let may_have_all =
+            self.common().claims.is_reserve_open() || planted(Planted::DataTakesAllSpace);
+        match self.disk.free_bytes() {
+            Ok(free) if free < wanted.saturating_add(left) && !may_have_all => {
+                let what = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                Err(io("growing", DATA_FILE)(what))
+            }
+            // Who does not know tries.
+            _ => Ok(()),
+        }
     }
 
     /// After a checkpoint: deletes the map file that it has replaced, if it did, cuts the data file, and reserves what

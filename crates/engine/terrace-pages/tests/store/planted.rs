@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use crate::common::{Callback, State, TINY, World, info, read, set_record};
 use terrace_base::PageId;
+use terrace_base::disk::Disk;
 use terrace_pages::{Class, Pace, Planted, Point, Retry, Space, SpaceQuota, hook, plant};
 use terrace_sim::{Fault, Injection, Op, SimDisk, Survival};
 
@@ -434,5 +435,27 @@ fn frames_that_are_lent_as_if_hot_pages_could_leave() {
             "{cold} of {}",
             store.frames()
         );
+    });
+}
+
+/// However full the disk becomes, the data file leaves what it was told to leave.
+#[test]
+fn a_data_file_that_takes_all_space() {
+    catches!(Planted::DataTakesAllSpace, || {
+        const LEFT: u64 = 256 << 10;
+        let (disk, world) = world(100);
+        world.store.leave_free(LEFT);
+        disk.set_capacity(Some(disk.used_bytes() + (2 << 20)));
+        let refused = loop {
+            match world.store.enter() {
+                Ok(door) => drop(door),
+                Err(e) => break e,
+            }
+            world.allocate(Class::Cold, false).unwrap();
+        };
+        assert!(refused.is_disk_full(), "{refused}");
+        assert!(disk.free_bytes().unwrap() >= LEFT);
+        disk.set_capacity(None);
+        world.allocate(Class::Cold, false).unwrap();
     });
 }

@@ -24,6 +24,7 @@ use super::entry::Entry;
 use super::tiers::{Pair, Tiers};
 use crate::fault::{Fault, planted};
 use crate::method::bytes_of;
+use crate::structure::Saving;
 
 /// Records that are saved under one write guard: so few that a cut need not wait for long.
 const AT_ONCE: usize = 64;
@@ -97,7 +98,7 @@ impl<P: Pair> Saved<P> {
 
     fn fill(&self, tiers: &Tiers<P>) -> Result<()> {
         let mut from = Vec::new();
-        while let Some(next) = self.save_leaf(tiers, &from)? {
+        while let Some(next) = self.save_leaf(tiers, &from, Saving::All)? {
             from = next;
         }
         Ok(())
@@ -126,7 +127,12 @@ impl<P: Pair> Saved<P> {
     }
 
     /// Saves what the hot leaf at `from` has dirty; where to go on, `None` behind the last. Blocking.
-    pub fn save_leaf(&self, tiers: &Tiers<P>, from: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub fn save_leaf(
+        &self,
+        tiers: &Tiers<P>,
+        from: &[u8],
+        saving: Saving,
+    ) -> Result<Option<Vec<u8>>> {
         let _at_work = tiers.context().background.read();
         if !tiers.is_in_memory() || tiers.is_retired() {
             return Ok(None);
@@ -147,10 +153,12 @@ impl<P: Pair> Saved<P> {
                 None => dirty.clear(),
             }
             let high = dirty.high.clone();
-            let bytes = bytes_of(dirty) + dirty.len() * SLOT_BYTES;
-            let sum = &tiers.context().saved_bytes;
-            sum.fetch_add(bytes as u64, Ordering::Relaxed);
-            self.replace(tiers, from, high.as_deref(), dirty, saved)?;
+            if saving == Saving::All {
+                let bytes = bytes_of(dirty) + dirty.len() * SLOT_BYTES;
+                let sum = &tiers.context().saved_bytes;
+                sum.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+            self.replace(tiers, (from, high.as_deref()), saving, dirty, saved)?;
             Ok(high)
         })
     }
@@ -189,8 +197,8 @@ impl<P: Pair> Saved<P> {
     fn replace(
         &self,
         tiers: &Tiers<P>,
-        from: &[u8],
-        high: Option<&[u8]>,
+        (from, high): (&[u8], Option<&[u8]>),
+        saving: Saving,
         dirty: &Window,
         saved: &mut Window,
     ) -> Result<()> {
@@ -219,6 +227,9 @@ impl<P: Pair> Saved<P> {
                 .as_deref()
                 .map_or(dirty.len(), |high| dirty.lower_bound(high));
             compare(dirty, next..end, saved, &mut changes);
+            if saving == Saving::WhatGoes {
+                changes.retain(|change| matches!(change, Change::Erase(_)));
+            }
             next = end;
             self.change(tiers, dirty, saved, &changes)?;
             erases |= changes

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use terrace_base::{Error, Result};
 use terrace_pages::SavingMark;
+use terrace_tier::Saving;
 use terrace_wal::{Follower, HoldId, Place, Position};
 
 use crate::catalog::opened::Open;
@@ -82,10 +83,15 @@ impl Core {
         }
         let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);
         let may_wait = is_gentle || !clean && speed == Speed::Fast;
-        let saved = match is_gentle && !self.whole_pass_is_due(speed) {
-            true => self.save_old_pieces().map(|()| self.saved_so_far()),
-            false => self.save_all(speed, clean, pressure),
-        };
+        let saved =
+            self.make_room()
+                .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
+                    true => self.save_old_pieces().map(|()| self.saved_so_far()),
+                    false => self.save_all(speed, clean, pressure),
+                });
+        if saved.as_ref().is_err_and(Error::is_no_room) {
+            self.checkpoints().found_no_room(true);
+        }
         match saved {
             // A checkpoint without gives slots back; what is half saved does no harm.
             Err(e) if may_wait && (e.is_no_room() || e.is_unreadable()) => Ok(Saved {
@@ -94,6 +100,26 @@ impl Core {
             }),
             saved => saved,
         }
+    }
+
+    /// Where there was no room for what is to be saved, all that is saved and not dirty any more is given up first.
+    fn make_room(&self) -> Result<()> {
+        let found_no_room = self.checkpoints().seen(|state| state.found_no_room);
+        if !found_no_room || planted(Fault::NewBeforeOld) {
+            return Ok(());
+        }
+        for open in self.registry().all() {
+            let mut from = Vec::new();
+            while let Some(next) = healed(
+                &open,
+                open.structure.save_step(&from, Saving::WhatGoes),
+                None,
+            )? {
+                from = next;
+            }
+        }
+        self.checkpoints().found_no_room(false);
+        Ok(())
     }
 
     /// Whether a gentle checkpoint saves all at once.
@@ -255,7 +281,9 @@ impl Core {
                 let bytes = self.tiers().saved_bytes() - before;
                 self.tiers().saved_slots(bytes)
             };
-            while let Some(next) = healed(&open, open.structure.save_step(&from), None)? {
+            while let Some(next) =
+                healed(&open, open.structure.save_step(&from, Saving::All), None)?
+            {
                 from = next;
                 leaves += 1;
                 if leaves >= most {
@@ -351,7 +379,9 @@ impl Core {
                     return Ok(());
                 };
                 let mut from = low.to_vec();
-                while let Some(next) = healed(&open, open.structure.save_step(&from), None)? {
+                while let Some(next) =
+                    healed(&open, open.structure.save_step(&from, Saving::All), None)?
+                {
                     if high.is_some_and(|high| next.as_slice() >= high) {
                         break;
                     }

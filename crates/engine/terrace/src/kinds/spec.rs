@@ -305,18 +305,18 @@ impl MapOptions {
         self
     }
 
-    /// Whether the hot tier lies in memory alone (`false` by default): its pages have no place in the file, and what is
-    /// dirty in them is saved bit by bit. The file is half as long while records change, and reads write nothing once all
-    /// is at rest. An opening reads what was saved, and brings in what was hot besides in the background; a structure
-    /// of which a saved page cannot be read then has its hot tier in the file from there on, and that page is an error
-    /// of its keys. Versions that do not know it refuse the file.
+    /// Whether the hot tier lies in memory alone (`true` by default where that can be): its pages have no place in the file,
+    /// and what is dirty in them is saved bit by bit. The file is half as long while records change, and reads write
+    /// nothing once all is at rest. An opening reads what was saved, and brings in what was hot besides in the background;
+    /// a structure of which a saved page cannot be read then has its hot tier in the file from there on, and that page
+    /// is an error of its keys. Versions that do not know it refuse the file.
     /// Only with a log, with tiers that include one another, and for a table not with a heap above.
     /// `docs/decisions/hot-in-memory.md` has the figures.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = terrace::Database::open(dir.path(), terrace::Options::new().memory(16 << 20))?;
-    /// let carts = db.create_tree("carts", terrace::MapOptions::new().hot_in_memory(true))?;
+    /// let carts = db.create_tree("carts", terrace::MapOptions::new().hot_in_memory(false))?;
     /// carts.put("anna", "3 apples")?;
     /// # Ok::<(), terrace::Error>(())
     /// ```

@@ -223,6 +223,9 @@ fn store_options(options: &Options, budget: &Budget) -> StoreOptions {
 
 /// Length of the first file of the log: a database of one record is small. They grow from there.
 const FIRST_SEGMENT_BYTES: u64 = 128 << 10;
+/// Shortest files of the log for which the data file leaves the space when it grows: on a full disk a checkpoint gives back
+/// a whole one only where the log has gone on to the next. Another is for what the map needs beside.
+const SEGMENTS_LEFT: u64 = 2;
 
 fn log_options(options: &Options, budget: &Budget) -> LogOptions {
     LogOptions {
@@ -271,6 +274,7 @@ pub fn identity(options: &Options) -> u64 {
 
 fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core> {
     let log_options = log_options(&options, &budget);
+    let least_segment = log_options.least_segment_bytes();
     remove_leftovers(&*disk, &log_options.prefix)?;
     remove_loads(&*disk)?;
     let log = Log::create(disk.clone(), log_options, 0)?;
@@ -289,7 +293,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         identity(&options),
         &info,
     )?;
-    let (store, cleaner) = start(store, &options)?;
+    let (store, cleaner) = start(store, &options, least_segment)?;
     let tiers = tier_context(&store, &options, &budget);
     let catalog = Catalog::create(&store)?;
     let clock = Arc::new(running_clock(&options, 0));
@@ -334,11 +338,12 @@ fn recover(
     let cut = cut_of(&superblock)?;
     let store = PageStore::open(disk.clone(), store_options(&options, &budget))?;
     let log_options = log_options(&options, &budget);
+    let least_segment = log_options.least_segment_bytes();
     if !Log::has_noted(&*disk, &log_options, superblock.generation) {
         // From here on the log forgets what lies before it.
         store.confirm()?;
     }
-    let (store, cleaner) = start(store, &options)?;
+    let (store, cleaner) = start(store, &options, least_segment)?;
     let tiers = tier_context(&store, &options, &budget);
     tiers.recall(&superblock.learnt);
     // A crash may have come between the making of the store and its first checkpoint.
@@ -471,7 +476,12 @@ fn check_page_size(options: &Options, superblock: &Superblock) -> Result<()> {
     }
 }
 
-fn start(store: PageStore, options: &Options) -> Result<(Arc<PageStore>, Option<Cleaner>)> {
+fn start(
+    store: PageStore,
+    options: &Options,
+    least_segment: u64,
+) -> Result<(Arc<PageStore>, Option<Cleaner>)> {
+    store.leave_free(SEGMENTS_LEFT * least_segment);
     if let Some(space) = options.snapshot_space {
         store.limit_pins((space / store.page_bytes() as u64).max(1));
     }

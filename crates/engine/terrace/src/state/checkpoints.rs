@@ -82,6 +82,8 @@ pub struct State {
     pub most_in_a_pause: u64,
     /// Whether the disk was found full since then: the log is to become shorter.
     pub is_short: bool,
+    /// Whether there was no room for what was to be saved.
+    pub found_no_room: bool,
     /// When it was begun, whatever the clock shows meanwhile.
     began: Option<Instant>,
     /// How the last one went.
@@ -115,6 +117,7 @@ impl Checkpoints {
                 most_in_a_pause: 0,
                 writes_by_pass: 0,
                 is_short: false,
+                found_no_room: false,
                 made: None,
                 began: None,
                 last: None,
@@ -155,6 +158,11 @@ impl Checkpoints {
     /// The disk was found full: the log is to become shorter.
     pub fn shorten(&self) {
         self.state.lock().is_short = true;
+    }
+
+    /// Whether there was no room for what was to be saved: something saved is to be given up first.
+    pub fn found_no_room(&self, found: bool) {
+        self.state.lock().found_no_room = found;
     }
 
     /// Each write waits for so long behind its commit, from now on.

@@ -106,3 +106,38 @@ pub fn opens_when_full(seed: u64) {
             .unwrap_or_else(|e| panic!("{what}, closed: {e}"));
     }
 }
+
+/// What is dirty lies at other keys than what was saved before, and the disk has no room for both.
+pub fn what_goes_makes_room(seed: u64) {
+    const KEYS: u32 = 6000;
+    const HOT: u32 = 2000;
+    for shape in SHAPES {
+        let what = format!("{seed} {shape:?}");
+        let mut rng = Rng::new(seed);
+        let options = options(seed).memory(4 << 20);
+        let disk = SimDisk::new(seed);
+        let db = Database::open_on(disk.shared(), options.clone()).unwrap();
+        let map = create(&db, "m", shape, MapOptions::new().hot_in_memory(true)).unwrap();
+        let mut model = Model::new();
+        let mut write = |key: u32| {
+            let (key, value) = (key.to_be_bytes(), rng.bytes(900));
+            map.put(key, &value)
+                .map(|()| drop(model.insert(key.to_vec(), value)))
+        };
+        (0..KEYS).try_for_each(&mut write).unwrap();
+        (0..3)
+            .try_for_each(|_| (KEYS - HOT..KEYS).try_for_each(&mut write))
+            .unwrap();
+        db.checkpoint().unwrap();
+        disk.set_capacity(Some(disk.used_bytes() + 3_000_000));
+        let refused = (0..2).try_for_each(|_| (0..HOT).try_for_each(&mut write));
+        if let Err(e) = refused {
+            assert!(e.is_disk_full(), "{what}: {e}");
+        }
+        db.checkpoint().unwrap_or_else(|e| panic!("{what}: {e}"));
+        db.close().unwrap_or_else(|e| panic!("{what}, closed: {e}"));
+        let db = Database::open_on(disk.shared(), options).unwrap();
+        check(&what, &db.map("m").unwrap(), &model);
+        assert!(db.verify().unwrap().is_clean());
+    }
+}

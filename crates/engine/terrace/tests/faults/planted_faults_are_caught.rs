@@ -20,7 +20,7 @@ use crate::common::saving::{
     saving, somebody_stops_at, the_power_goes_in_a_checkpoint,
 };
 use crate::common::script::{Step, script};
-use crate::common::slots::closes_when_full;
+use crate::common::slots::{closes_when_full, what_goes_makes_room};
 use crate::common::tables::{
     a_change_within_a_change, a_key_is_asked_for_twice, a_row_between_two_keys, half_an_index,
     rows_and_readers,
@@ -442,6 +442,11 @@ fn faults_of_saving() {
     terrace_pages::plant(Planted::SavingUnpromised);
     assert!(is_caught(), "nobody noticed that no slots are kept");
     terrace_pages::plant(Planted::None);
+    let is_caught = || catch_unwind(|| what_goes_makes_room(1)).is_err();
+    assert!(!is_caught(), "without a fault, changes elsewhere");
+    terrace::fault::plant(Some(Fault::NewBeforeOld));
+    assert!(is_caught(), "nobody noticed that what goes stays");
+    terrace::fault::plant(None);
 }
 
 /// Those of who waits for a page without a thread.

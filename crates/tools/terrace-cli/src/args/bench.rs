@@ -186,9 +186,9 @@ pub struct BenchArgs {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: u8,
 
-    /// Keep the hot tier in memory alone: its pages have no place in the file
+    /// Keep the hot tier in pages of the file, and not in memory alone
     #[arg(long)]
-    pub hot_in_memory: bool,
+    pub hot_in_file: bool,
 
     /// Instead of tiers, the record cache that applications build: nine tenths of the memory for the
     /// records used last, written back when they go, in front of a structure with one tier; with

@@ -155,7 +155,7 @@ fn measure(
         own_hashes: args.hashes == HashesName::Own,
         inclusive: args.exclusive.then_some(false),
         hot_heap: args.hot_heap.then_some(true),
-        in_memory: args.hot_in_memory.then_some(true),
+        in_memory: args.hot_in_file.then_some(false),
         compression: args.compress,
         ..TreeSettings::default()
     };

@@ -173,7 +173,7 @@ impl Loader {
             .args(["--tiers", &args.tiers.to_string()])
             .args(["--policy", args.policy.name()])
             .args(args.hot_heap.then_some("--hot-heap"))
-            .args(args.hot_in_memory.then_some("--hot-in-memory"))
+            .args(args.hot_in_file.then_some("--hot-in-file"))
             .args(args.exclusive.then_some("--exclusive"))
             .args(compress.iter().map(|how| format!("--compress={how}")))
             .args(["--sweep", args.sweep.name()])

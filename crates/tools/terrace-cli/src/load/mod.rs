@@ -122,7 +122,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
             || args.compress.is_some()
             || args.tiers.is_some()
             || args.expiring
-            || args.hot_in_memory
+            || args.hot_in_file
             || !args.indexes.is_empty()
         {
             bail!(
@@ -133,7 +133,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
     }
     let settings = TreeSettings {
         compression: args.compress,
-        in_memory: args.hot_in_memory.then_some(true),
+        in_memory: args.hot_in_file.then_some(false),
         expiring: args.expiring || args.expires_field.is_some(),
         tiers: args.tiers.unwrap_or(2),
         expected_tiers: args.tiers,

@@ -46,7 +46,7 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         inclusive: Some(info.inclusive),
         own_hashes: false,
         hot_heap: Some(info.hot_heap),
-        in_memory: info.hot_in_memory.then_some(true),
+        in_memory: Some(info.hot_in_memory),
         expected_kind: Some(info.kind),
         expected_tiers: None,
         compression: (info.compression != Compression::None).then_some(info.compression),

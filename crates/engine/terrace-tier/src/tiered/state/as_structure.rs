@@ -22,7 +22,7 @@ use crate::method::{
 };
 use crate::one_record::{self, Changed};
 use crate::severed::Severed;
-use crate::structure::{Change, Estimate, Expect, Missing, Roots, Structure, Written};
+use crate::structure::{Change, Estimate, Expect, Missing, Roots, Saving, Structure, Written};
 use crate::tiered::promote::ColdRead;
 use crate::tiered::save::Saved;
 use crate::tiered::verify::verify;
@@ -393,8 +393,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         self.tiers.is_in_memory()
     }
 
-    fn save_step(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        let next = self.saved.save_leaf(&self.tiers, from);
+    fn save_step(&self, from: &[u8], saving: Saving) -> Result<Option<Vec<u8>>> {
+        let next = self.saved.save_leaf(&self.tiers, from, saving);
         reached(Point::Saved);
         next
     }
