@@ -324,10 +324,10 @@ pub trait Structure: Send + Sync {
         Ok(())
     }
 
-    /// Fills `window` with the saved records from this position on, tombstones too: for an opening. False where
-    /// nothing was saved. Blocking.
-    fn saved_up(&self, from: &[u8], window: &mut Window) -> Result<bool> {
-        let _ = (from, window);
+    /// Fills `window` with the saved records from this position on, tombstones too, or with those that are clean, which
+    /// only a hot tier has that lay in the file: for an opening. False where nothing was saved. Blocking.
+    fn saved_up(&self, from: &[u8], clean: bool, window: &mut Window) -> Result<bool> {
+        let _ = (from, clean, window);
         Ok(false)
     }
 

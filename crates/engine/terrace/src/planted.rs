@@ -139,6 +139,8 @@ pub enum Fault {
     SuperblockBeforeSync,
     /// A page of what is saved that cannot be read fails who saves, again and again.
     UnreadableSavedStays,
+    /// Hot tiers with long values of their own are brought over too.
+    LongBroughtOver,
     /// What is new is saved before what goes, on a full disk too.
     NewBeforeOld,
     /// All that is left is saved at once while no call is at work, however much that is.

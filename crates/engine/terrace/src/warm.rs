@@ -11,9 +11,12 @@ use std::time::Instant;
 
 use terrace_access::{Flags, Window};
 use terrace_base::checksum::{mix, seeded};
-use terrace_base::disk::DiskFile;
+use terrace_base::disk::{Disk, DiskFile};
 use terrace_base::{Result, StructureId};
 
+use crate::catalog::hot_places::each_saved;
+use crate::catalog::opened::Open;
+use crate::catalog::registry::Registry;
 use crate::core::Core;
 
 /// Its name.
@@ -44,53 +47,30 @@ impl Core {
 
     /// Whether there is anything to be noted, and to be read again.
     pub fn has_hot_in_memory(&self) -> bool {
-        self.registry().all().iter().any(|open| open.spec.in_memory)
+        self.registry().has_hot_in_memory()
     }
 
     fn write_warm(&self) -> Result<()> {
-        let mut bytes = [0u64; Flags::MAX_USE as usize + 1];
-        self.each_hot(0, &mut |_, key, uses| {
-            bytes[usize::from(uses.min(Flags::MAX_USE))] += (RECORD_BYTES + key.len()) as u64;
-            Ok(())
-        })?;
-        let most = self.options().memory / FILE_PART;
-        let (mut least, mut sum) = (Flags::MAX_USE + 1, 0);
-        while least > 0 && sum + bytes[usize::from(least - 1)] <= most {
-            least -= 1;
-            sum += bytes[usize::from(least)];
-        }
-        let disk = self.loads().disk();
-        let create = |e| terrace_base::Error::io("creating", WARM_FILE, e);
-        let file = disk.create_buffered(WARM_FILE).map_err(create)?;
-        let mut blocks = Blocks {
-            file: &*file,
-            database: self.store().superblock().database,
-            block: Vec::with_capacity(BLOCK_BYTES + HEAD_BYTES),
-            offset: MAGIC.len() as u64,
-        };
-        blocks.write(&MAGIC, 0)?;
-        self.each_hot(least, &mut |structure, key, _| {
-            blocks.record(structure, key)
-        })?;
-        blocks.end()
+        let (disk, database) = (self.loads().disk(), self.store().superblock().database);
+        write(disk, database, self.options().memory, &|least, each| {
+            self.each_hot(least, each)
+        })
     }
 
     /// Calls `each` with every clean hot record that was used so often at least.
-    fn each_hot(
-        &self,
-        least: u8,
-        each: &mut dyn FnMut(StructureId, &[u8], u8) -> Result<()>,
-    ) -> Result<()> {
+    fn each_hot(&self, least: u8, each: Each<'_>) -> Result<()> {
         let mut window = Window::new();
         window.set_keys_only(true);
-        for open in self.registry().all() {
-            let prefix = open.structure.position_prefix();
+        // Of one that is taken apart some pages are gone already.
+        for open in self
+            .registry()
+            .all()
+            .iter()
+            .filter(|open| !open.is_dropped())
+        {
             let mut from = Vec::new();
             while open.structure.hot_up(&from, least, &mut window)? {
-                for i in 0..window.len() {
-                    let key = window.key(i).get(prefix..).unwrap_or_default();
-                    each(open.id(), key, window.entry(i).flags.use_count())?;
-                }
+                each_key(open, &window, least, each)?;
                 match window.high.take() {
                     Some(next) => from = next,
                     None => break,
@@ -99,7 +79,6 @@ impl Core {
         }
         Ok(())
     }
-
     /// The thread that reads them again.
     pub fn run_warm_up(&self) {
         // Whatever is wrong with a hint is not told.
@@ -142,6 +121,70 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Is told structure and key of each record, and how often that was used.
+type Each<'e> = &'e mut dyn FnMut(StructureId, &[u8], u8) -> Result<()>;
+
+/// Notes the clean records of hot tiers that lay in the file until now. Best effort.
+pub fn note_brought_over(disk: &dyn Disk, database: u64, memory: u64, registry: &Registry) {
+    let written = write(disk, database, memory, &|least, each| {
+        let mut window = Window::new();
+        for open in registry.all().iter().filter(|open| !open.is_dropped()) {
+            each_saved(open, true, &mut window, &mut |window| {
+                each_key(open, window, least, each)
+            })?;
+        }
+        Ok(())
+    });
+    if written.is_err() {
+        let _ = disk.delete(WARM_FILE);
+    }
+}
+
+fn each_key(open: &Open, window: &Window, least: u8, each: Each<'_>) -> Result<()> {
+    let prefix = open.structure.position_prefix();
+    for i in 0..window.len() {
+        let uses = window.entry(i).flags.use_count();
+        if uses >= least {
+            let key = window.key(i).get(prefix..).unwrap_or_default();
+            each(open.id(), key, uses)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes those of the records that `all` names that are used most, if they are many.
+fn write(
+    disk: &dyn Disk,
+    database: u64,
+    memory: u64,
+    all: &dyn Fn(u8, Each<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut bytes = [0u64; Flags::MAX_USE as usize + 1];
+    all(0, &mut |_, key, uses| {
+        bytes[usize::from(uses.min(Flags::MAX_USE))] += (RECORD_BYTES + key.len()) as u64;
+        Ok(())
+    })?;
+    let most = memory / FILE_PART;
+    let (mut least, mut sum) = (Flags::MAX_USE + 1, 0);
+    while least > 0 && sum + bytes[usize::from(least - 1)] <= most {
+        least -= 1;
+        sum += bytes[usize::from(least)];
+    }
+    let create = |e| terrace_base::Error::io("creating", WARM_FILE, e);
+    let file = disk.create_buffered(WARM_FILE).map_err(create)?;
+    let mut blocks = Blocks {
+        file: &*file,
+        database,
+        block: Vec::with_capacity(BLOCK_BYTES + HEAD_BYTES),
+        offset: MAGIC.len() as u64,
+    };
+    blocks.write(&MAGIC, 0)?;
+    all(least, &mut |structure, key, _| {
+        blocks.record(structure, key)
+    })?;
+    blocks.end()
 }
 
 /// The file as it is written.
@@ -322,5 +365,22 @@ mod tests {
         }
         assert_eq!(hot(&db), before);
         db.close().unwrap();
+    }
+
+    /// Pages of a structure that is taken apart are gone; whoever looked for one would wait for ever.
+    #[test]
+    fn a_close_amid_a_drop_comes_to_its_end() {
+        let disk = SimDisk::new(1);
+        for _ in 0..30 {
+            let db = Database::open_on(disk.shared(), Options::new().memory(4 << 20)).unwrap();
+            for name in ["kept", "dropped"] {
+                let map = db.tree(name).unwrap();
+                for i in 0..2000 {
+                    map.put(key(i), [7; 100]).unwrap();
+                }
+            }
+            db.drop_structure("dropped").unwrap();
+            db.close().unwrap();
+        }
     }
 }

@@ -15,6 +15,7 @@ use terrace_base::sync::atomic::AtomicBool;
 use terrace_base::sync::{Mutex, MutexGuard};
 
 use crate::frames::Frames;
+use crate::map::superblock::FORMAT_VERSION;
 use crate::parts::buffers::Buffers;
 use crate::parts::common::Common;
 use crate::parts::durable::{Durable, Reserved};
@@ -52,10 +53,10 @@ impl Storage {
             data,
             growing: Mutex::default(),
             buffers: Buffers::new(common.layout.write_batch, common.page_bytes()),
+            newest_format: AtomicBool::new(durable.superblock.version == FORMAT_VERSION),
             durable: Mutex::new(durable),
             map_reserved: Mutex::default(),
             pinned: Pinned::default(),
-            newest_format: AtomicBool::new(false),
             frames,
         }
     }

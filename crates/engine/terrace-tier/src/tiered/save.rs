@@ -325,11 +325,16 @@ impl<P: Pair> Saved<P> {
     }
 
     /// Copies the saved records from `from` on; see [`crate::Structure::saved_up`].
-    pub fn saved_window(&self, tiers: &Tiers<P>, from: &[u8], window: &mut Window) -> Result<bool> {
+    pub fn saved_window(
+        &self,
+        tiers: &Tiers<P>,
+        (from, clean): (&[u8], bool),
+        window: &mut Window,
+    ) -> Result<bool> {
         let Some(tree) = self.tree().filter(|_| tiers.is_in_memory()) else {
             return Ok(false);
         };
-        let mut select = |flags: Flags| flags.is_dirty();
+        let mut select = |flags: Flags| flags.is_dirty() != clean;
         until_settled(tiers.store(), || {
             tree.try_window_if(Edge::From(from), &mut select, window)
         })?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use terrace_access::{Attempt, Window, WriteGuard};
+use terrace_access::{Attempt, WriteGuard};
 use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
 use terrace_pages::{LEARNT_BYTES, PageStore, Space, SpaceQuota};
@@ -136,6 +136,13 @@ impl Registry {
         &self.expired
     }
 
+    /// The same structure once more, as if its hot tier lay in memory.
+    pub(super) fn as_if_in_memory(&self, open: &Open) -> Open {
+        let mut entry = open.meta.entry.lock().clone();
+        entry.spec.in_memory = true;
+        self.opened(entry)
+    }
+
     /// A structure may drop what has expired; but rows go with their entries, logged.
     fn tell(&self, structure: &dyn Structure, spec: Spec) {
         if !spec.expiring {
@@ -183,6 +190,12 @@ impl Registry {
         let mut all: Vec<_> = self.names.read().by_id.values().cloned().collect();
         all.sort_unstable_by_key(|open| open.id());
         all
+    }
+
+    /// Whether any hot tier lies in memory alone.
+    pub fn has_hot_in_memory(&self) -> bool {
+        let names = self.names.read();
+        names.by_id.values().any(|open| open.spec.in_memory)
     }
 
     fn remember(&self, open: Arc<Open>) {
@@ -555,42 +568,12 @@ impl Registry {
         Ok(())
     }
 
-    /// A structure of whose hot tier a saved page cannot be read has its hot pages in the file from now on: what was
-    /// saved is its hot tier. So what cannot be read is an error of its keys, as on all other pages. To be called
-    /// before anything is put into it. Reads all that was saved, which is then in memory mostly.
-    pub fn keep_unreadable_in_file(&self) -> Result<()> {
-        if planted(Fault::UnreadableSavedStays) {
-            return Ok(());
-        }
-        let mut window = Window::new();
-        for open in self.all() {
-            if open.is_dropped() {
-                continue;
-            }
-            let mut from = Vec::new();
-            loop {
-                match open.structure.saved_up(&from, &mut window) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(e) if e.is_unreadable() => {
-                        self.keep_in_file(&open)?;
-                        break;
-                    }
-                    Err(e) => return Err(e),
-                }
-                match window.high.take() {
-                    Some(next) => from = next,
-                    None => break,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn keep_in_file(&self, open: &Open) -> Result<()> {
+    /// The pages of the hot tier that the catalog names are what was saved of one in memory from now on, or the other way
+    /// round. Before anything is put into it.
+    pub(super) fn move_hot(&self, open: &Open, in_memory: bool) -> Result<()> {
         self.inside(Space::Saving, |door| {
             change_entry(&self.catalog, &open.meta, door, &mut || (), |entry| {
-                entry.spec.in_memory = false;
+                entry.spec.in_memory = in_memory;
             })
         })?;
         let entry = open.meta.entry.lock().clone();

@@ -104,7 +104,7 @@ impl Core {
             match &result {
                 Ok(made) if made.saved_all || speed != Speed::Fast => break,
                 Ok(made) => self.note_made(made),
-                Err(e) if must_save && e.is_no_room() && self.store().has_newest_format() => {
+                Err(e) if must_save && e.is_no_room() && self.has_hot_in_memory() => {
                     match self.checkpoint_alone(Speed::Fast, false, hurry, false) {
                         Ok(made) => self.note_made(&made),
                         Err(_) => break,
@@ -169,7 +169,7 @@ impl Core {
             from.set(match saved.from {
                 Some(from) if from.sequence != position.sequence => from,
                 // The first structure with a hot tier in memory alone was made meanwhile: all of it lies behind.
-                None if self.store().has_newest_format() => before,
+                None if self.has_hot_in_memory() => before,
                 _ => position,
             });
             time.set(crate::planted::now());

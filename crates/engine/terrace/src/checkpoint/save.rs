@@ -78,7 +78,7 @@ impl Core {
         clean: bool,
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
-        if !self.store().has_newest_format() {
+        if !self.has_hot_in_memory() {
             return Ok(Saved::at_cut(self.store().saving_mark()));
         }
         let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);

@@ -160,6 +160,15 @@ impl Spec {
         }
     }
 
+    /// Whether the hot tier may lie in memory alone, and does where nothing else is said.
+    pub fn may_be_in_memory(self) -> bool {
+        let in_memory = Spec {
+            in_memory: true,
+            ..self
+        };
+        self.tiers == Tiers::Two && self.policy == Policy::Default && in_memory.check().is_ok()
+    }
+
     /// Refuses what nothing can be.
     pub fn check(self) -> Result<Spec> {
         let (row, two) = (self.kind.row(), self.tiers == Tiers::Two);
@@ -339,24 +348,22 @@ impl MapOptions {
     }
 
     pub(crate) fn spec(self, kind: Kind) -> Spec {
-        let (logged, inclusive) = (self.logged.unwrap_or(true), self.inclusive.unwrap_or(true));
-        let may_be = self.tiers.unwrap_or_default() == Tiers::Two
-            && logged
-            && inclusive
-            && !self.hot_heap.unwrap_or(false)
-            && self.policy.unwrap_or_default() == Policy::Default;
-        let by_default = may_be && crate::planted::hot_is_in_memory();
-        Spec {
+        let spec = Spec {
             kind,
             tiers: self.tiers.unwrap_or_default(),
             policy: self.policy.unwrap_or_default(),
-            inclusive,
-            logged,
+            inclusive: self.inclusive.unwrap_or(true),
+            logged: self.logged.unwrap_or(true),
             apart: self.apart.unwrap_or(false),
             hot_heap: self.hot_heap.unwrap_or(false),
             compression: self.compression.unwrap_or_default(),
             expiring: self.expiring.unwrap_or(false),
-            in_memory: self.in_memory.unwrap_or(by_default),
+            in_memory: false,
+        };
+        let by_default = || spec.may_be_in_memory() && crate::planted::hot_is_in_memory();
+        Spec {
+            in_memory: self.in_memory.unwrap_or_else(by_default),
+            ..spec
         }
     }
 

@@ -24,6 +24,7 @@ use crate::catalog::registry::Registry;
 use crate::clock::{Clock, Source, TIME_AT};
 use crate::core::{Core, Opened};
 use crate::options::{Budget, Options, SweepOrder};
+use crate::planted::hot_is_in_memory;
 use crate::progress::{Teller, Work};
 use crate::recover::nothing::Nothing;
 use crate::recover::replay::{Replay, replay, threads_for};
@@ -32,6 +33,7 @@ use crate::state::checkpoints::Speed;
 use crate::state::expired::Expired;
 use crate::state::loads::remove_leftovers as remove_loads;
 use crate::state::opening::Opening;
+use crate::warm::note_brought_over;
 
 /// Gives further records to replay, in order.
 pub type Behind<'b> = &'b mut dyn FnMut(&mut Replay<'_>) -> Result<()>;
@@ -296,6 +298,9 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     let (store, cleaner) = start(store, &options, least_segment)?;
     let tiers = tier_context(&store, &options, &budget);
     let catalog = Catalog::create(&store)?;
+    if hot_is_in_memory() {
+        store.raise_format();
+    }
     let clock = Arc::new(running_clock(&options, 0));
     let registry = Registry::open(
         tiers.clone(),
@@ -361,6 +366,13 @@ fn recover(
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
     registry.keep_unreadable_in_file()?;
+    if !store.has_newest_format() && hot_is_in_memory() {
+        registry.bring_over()?;
+        if registry.has_hot_in_memory() && !options.foreground {
+            note_brought_over(&*disk, superblock.database, options.memory, &registry);
+        }
+        store.raise_format();
+    }
     // With a full hot tier replay has to demote; the thread does it beside.
     let demoter = if options.foreground {
         None

@@ -7,6 +7,7 @@ use terrace_access::Window;
 use terrace_base::Result;
 use terrace_tier::TierContext;
 
+use crate::catalog::hot_places::each_saved;
 use crate::catalog::registry::Registry;
 use crate::effects::{Effect, encode};
 use crate::planted::{Fault, planted};
@@ -27,8 +28,8 @@ pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -
             continue;
         }
         let prefix = open.structure.position_prefix();
-        let (mut from, mut loaded, mut records) = (Vec::new(), 0, 0);
-        while open.structure.saved_up(&from, &mut window)? {
+        let (mut loaded, mut records) = (0, 0);
+        each_saved(&open, false, &mut window, &mut |window| {
             for i in 0..window.len() {
                 let (structure, entry) = (open.id(), window.entry(i));
                 let key = window.key(i).get(prefix..).unwrap_or_default();
@@ -47,11 +48,8 @@ pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -
                 loaded += payload.len() as u64;
             }
             records += window.len() as u64;
-            match window.high.take() {
-                Some(next) => from = next,
-                None => break,
-            }
-        }
+            Ok(())
+        })?;
         if records > 0 {
             slots += tiers.saved_slots(loaded + records * MORE_BYTES);
         }

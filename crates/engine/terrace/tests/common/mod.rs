@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod anomalies;
+pub mod brought_over;
 pub mod chains;
 pub mod changes;
 pub mod clock;

@@ -149,7 +149,7 @@ fn batches_on_two_tiers_whose_memory_is_full_leave_a_way_out() {
             map.put(key, [7; 200]).unwrap();
         }
         db.checkpoint().unwrap();
-        disk.set_capacity(Some(disk.used_bytes() + (900 << 10)));
+        disk.set_capacity(Some(disk.used_bytes() + (1100 << 10)));
         let (mut done, mut refused) = (0, 0);
         for round in 0..24 {
             let mut batch = db.batch();

@@ -13,6 +13,7 @@ mod a_power_cut_leaves_a_prefix;
 mod bad_files_are_errors;
 mod deletes_give_space_back;
 mod files_of_earlier_versions;
+mod hot_tiers_are_brought_over;
 mod hot_tiers_are_saved;
 mod one_bad_page_is_no_bar_to_others;
 mod slots_for_saving_are_kept;

@@ -7,6 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
+use crate::common::brought_over::brought_over;
 use crate::common::chains::chains;
 use crate::common::changes::{
     a_copy_equals_the_database, a_place_to_begin_at_outlives_a_power_cut,
@@ -446,6 +447,14 @@ fn faults_of_saving() {
     assert!(!is_caught(), "without a fault, changes elsewhere");
     terrace::fault::plant(Some(Fault::NewBeforeOld));
     assert!(is_caught(), "nobody noticed that what goes stays");
+    terrace::fault::plant(None);
+    let is_caught = || catch_unwind(|| brought_over(1)).is_err();
+    assert!(!is_caught(), "without a fault, an earlier version");
+    terrace::fault::plant(Some(Fault::LongBroughtOver));
+    assert!(
+        is_caught(),
+        "nobody noticed long values that are brought over"
+    );
     terrace::fault::plant(None);
 }
 

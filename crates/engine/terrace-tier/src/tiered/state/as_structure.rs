@@ -407,8 +407,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         self.saved.save_anew(&self.tiers)
     }
 
-    fn saved_up(&self, from: &[u8], window: &mut Window) -> Result<bool> {
-        self.saved.saved_window(&self.tiers, from, window)
+    fn saved_up(&self, from: &[u8], clean: bool, window: &mut Window) -> Result<bool> {
+        self.saved.saved_window(&self.tiers, (from, clean), window)
     }
 
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {

@@ -1,0 +1,74 @@
+//! Where hot tiers have their pages, once a database is opened: in memory alone, or in the file.
+//!
+//! What is saved of a hot tier in memory is a tree like a hot tier in the file, so either can be taken for the other:
+//! only the entry in the catalog changes. Invariant: nothing was put into the hot tier by then.
+
+use terrace_access::Window;
+use terrace_base::{Error, Result};
+
+use crate::catalog::opened::Open;
+use crate::catalog::registry::Registry;
+use crate::planted::{Fault, planted};
+
+impl Registry {
+    /// A structure of whose hot tier a saved page cannot be read has its hot pages in the file from now on: what was
+    /// saved is its hot tier. So what cannot be read is an error of its keys, as on all other pages. Reads all that was
+    /// saved, which is then in memory mostly.
+    pub fn keep_unreadable_in_file(&self) -> Result<()> {
+        if planted(Fault::UnreadableSavedStays) {
+            return Ok(());
+        }
+        let mut window = Window::new();
+        for open in self.all().iter().filter(|open| !open.is_dropped()) {
+            match each_saved(open, false, &mut window, &mut |_| Ok(())) {
+                Err(e) if e.is_unreadable() => self.move_hot(open, false)?,
+                read => read?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Structures of an earlier version have their hot tiers in memory alone from now on, where they can: their hot pages
+    /// are what was saved. Those of which a page cannot be read, and those with long values above, whose pages the hot
+    /// tier owns, stay as they are.
+    pub fn bring_over(&self) -> Result<()> {
+        let mut window = Window::new();
+        for open in self.all() {
+            if open.is_dropped() || open.is_unfinished() || !open.spec.may_be_in_memory() {
+                continue;
+            }
+            let tried = self.as_if_in_memory(&open);
+            let mut check = |window: &Window| {
+                let has_long = (0..window.len()).any(|i| window.entry(i).large.is_some());
+                match has_long && !planted(Fault::LongBroughtOver) {
+                    true => Err(Error::invalid("there are long values above")),
+                    false => Ok(()),
+                }
+            };
+            let checked = each_saved(&tried, false, &mut window, &mut check)
+                .and_then(|()| each_saved(&tried, true, &mut window, &mut check));
+            if checked.is_ok() {
+                self.move_hot(&open, true)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls `each` with all that is saved of a structure, tombstones too, or with what is clean of it, window by window.
+pub fn each_saved(
+    open: &Open,
+    clean: bool,
+    window: &mut Window,
+    each: &mut dyn FnMut(&Window) -> Result<()>,
+) -> Result<()> {
+    let mut from = Vec::new();
+    while open.structure.saved_up(&from, clean, window)? {
+        each(window)?;
+        match window.high.take() {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(())
+}
