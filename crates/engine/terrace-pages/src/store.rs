@@ -380,6 +380,8 @@ done_by! { self.pager.storage().common().claims;
     /// As much became dirty in memory alone as takes `slots` slots once it is saved: they are kept free for it. The
     /// caller is inside the gate. O(1).
     pub fn add_fresh(&self, slots: u64);
+    /// As much of it is dirty no more: it went down, or is as below. The caller is inside the gate. O(1).
+    pub fn take_dirty(&self, slots: u64);
     /// Large values were put that the log has, too, and take this many slots: as many are kept free for a replay over
     /// an image that has them. The caller is inside the gate. O(1).
     pub fn add_large(&self, slots: u64);

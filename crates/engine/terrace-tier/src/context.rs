@@ -85,6 +85,8 @@ pub struct TierContext {
     pub(crate) saved_bytes: AtomicU64,
     /// Bytes that became dirty in hot tiers that lie in memory alone, of which the store is told page by page.
     fresh: [Fresh; SCRATCHES],
+    /// The same of what is dirty no more.
+    settled: [Fresh; SCRATCHES],
     /// Hot leaves of all structures together, as far as their hands have counted them.
     pub(crate) hot_leaves: AtomicU64,
 }
@@ -125,6 +127,7 @@ impl TierContext {
             hot_leaves: AtomicU64::new(0),
             saved_bytes: Default::default(),
             fresh: Default::default(),
+            settled: Default::default(),
             background: RwLock::new(()),
         })
     }
@@ -429,14 +432,27 @@ impl TierContext {
     /// So many bytes became dirty in a hot tier that lies in memory alone. The caller is inside the gate. O(1).
     #[inline]
     pub(crate) fn count_fresh(&self, bytes: usize) {
-        let (bytes, page) = (bytes as u64, self.store.page_bytes() as u64);
-        let bytes = bytes + bytes / SAVED_SPARE_PART;
-        let Fresh(mine) = &self.fresh[thread_number() % SCRATCHES];
-        let before = mine.fetch_add(bytes, Ordering::Relaxed);
-        let pages = (before + bytes) / page - before / page;
+        let pages = self.whole_slots(&self.fresh, bytes);
         if pages > 0 {
             self.store.add_fresh(pages);
         }
+    }
+
+    /// So many are dirty there no more. The caller is inside the gate. O(1).
+    pub(crate) fn count_settled(&self, bytes: usize) {
+        let pages = self.whole_slots(&self.settled, bytes);
+        if pages > 0 {
+            self.store.take_dirty(pages);
+        }
+    }
+
+    /// Adds so many bytes of dirty records to what this thread has counted, and tells how many slots more they fill.
+    fn whole_slots(&self, counted: &[Fresh; SCRATCHES], bytes: usize) -> u64 {
+        let (bytes, page) = (bytes as u64, self.store.page_bytes() as u64);
+        let bytes = bytes + bytes / SAVED_SPARE_PART;
+        let Fresh(mine) = &counted[thread_number() % SCRATCHES];
+        let before = mine.fetch_add(bytes, Ordering::Relaxed);
+        (before + bytes) / page - before / page
     }
 
     /// Slots that so many bytes of dirty records take at most once they are saved, of one structure.

@@ -73,7 +73,7 @@ impl Storage {
                     return Ok(run);
                 }
             }
-            self.grow(self.slots_needed(Space::Ordinary))?;
+            self.grow(Space::Saving, self.slots_needed(Space::Ordinary))?;
         }
     }
 
@@ -85,7 +85,7 @@ impl Storage {
             if self.common().counters.free_slots.get() >= needed {
                 return Ok(());
             }
-            self.grow(needed)?;
+            self.grow(space, needed)?;
         }
     }
 
@@ -134,8 +134,8 @@ impl Storage {
         *self.growing.lock() = bytes;
     }
 
-    /// Grows the file if fewer slots than these are free.
-    fn grow(&self, wanted: u64) -> Result<()> {
+    /// Grows the file for an operation that `space` entitles to it, if fewer slots than these are free.
+    fn grow(&self, space: Space, wanted: u64) -> Result<()> {
         // One thread grows; the others find the slots when they come in.
         let growing = self.growing.lock();
         let page = self.common().page_bytes() as u64;
@@ -150,7 +150,12 @@ impl Storage {
             let durable = self.durable.try_lock();
             let reserved = durable.map_or(Ok(()), |d| self.reserve_map(&d, total + slots));
             let grown = reserved.and_then(|()| {
-                self.check_free(slots * page, *growing)?;
+                let left = match space {
+                    // The log is shorter after that.
+                    Space::Saving => 0,
+                    _ => *growing,
+                };
+                self.check_free((total + slots) * page, left)?;
                 self.data
                     .allocate(DATA_START + total * page, slots * page)
                     .map_err(io("growing", DATA_FILE))
@@ -185,12 +190,15 @@ impl Storage {
         Ok(())
     }
 
-    /// Whether so much can be had of the disk, and this much is left of it then. What is replayed may have all.
-    fn check_free(&self, wanted: u64, left: u64) -> Result<()> {
+    /// Whether the disk has so much for the data file, and this much is left of it then. What is replayed may have all.
+    fn check_free(&self, bytes: u64, left: u64) -> Result<()> {
+        // After a crash it may be longer than the superblock says.
+        let has = self.data.len().map_err(io("measuring", DATA_FILE))?;
+        let wanted = (DATA_START + bytes).saturating_sub(has);
         let may_have_all =
             self.common().claims.is_reserve_open() || planted(Planted::DataTakesAllSpace);
         match self.disk.free_bytes() {
-            Ok(free) if free < wanted.saturating_add(left) && !may_have_all => {
+            Ok(free) if wanted > 0 && free < wanted.saturating_add(left) && !may_have_all => {
                 let what = std::io::Error::from(std::io::ErrorKind::StorageFull);
                 Err(io("growing", DATA_FILE)(what))
             }

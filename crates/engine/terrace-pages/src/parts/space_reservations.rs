@@ -11,7 +11,8 @@ use crate::parts::space_quota::{Space, SpaceQuota};
 const UNCOUNTED: u64 = 8;
 
 /// What lies in memory alone is saved in pieces, and where slots run out a checkpoint between two gives back those that
-/// the older pages had: kept is what one in this many takes of all of them, which is two of the sixteen pieces.
+/// the older pages had: kept is what one in this many takes of all of them, which is two of the sixteen pieces. What will
+/// take more than the older pages had is kept as a whole.
 const PIECES_KEPT: u64 = 8;
 
 /// What was counted at some instant for what lies in memory alone.
@@ -30,6 +31,8 @@ pub(crate) struct SpaceReservations {
     saved: AtomicU64,
     /// Slots for what became dirty there: all so far, and of them those that were counted when the last pass began.
     fresh: [AtomicU64; 2],
+    /// Slots for what is dirty there now, at most.
+    dirty: AtomicU64,
     /// Slots for large values that are put beside it: all so far, and of them those before the place where replay
     /// begins.
     large: [AtomicU64; 2],
@@ -96,14 +99,26 @@ impl SpaceReservations {
         let before = before.load(Ordering::Relaxed);
         let fresh = all.load(Ordering::Relaxed).saturating_sub(before);
         // More than lies there cannot become dirty there.
-        let fresh = fresh.min(memory + memory / 4);
-        let uncounted = UNCOUNTED.min(memory);
-        (self.saved.load(Ordering::Relaxed) + fresh) / PIECES_KEPT + uncounted
+        let most = memory + memory / 4;
+        let saved = self.saved.load(Ordering::Relaxed);
+        let dirty = self.dirty.load(Ordering::Relaxed).min(most);
+        let more = match planted(Planted::GrowthUnpromised) {
+            true => 0,
+            false => dirty.saturating_sub(saved),
+        };
+        (saved + fresh.min(most)) / PIECES_KEPT + more + UNCOUNTED.min(memory)
     }
 
     /// As much became dirty in memory alone as takes `slots` slots once it is saved.
     pub fn add_fresh(&self, slots: u64) {
         self.fresh[0].fetch_add(slots, Ordering::Relaxed);
+        self.dirty.fetch_add(slots, Ordering::Relaxed);
+    }
+
+    /// As much went down from there, or is as below.
+    pub fn take_dirty(&self, slots: u64) {
+        let less = |dirty: u64| Some(dirty.saturating_sub(slots));
+        let _ = (self.dirty).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Large values were put that take this many slots, and once more if they are put again over an image that has them.
@@ -128,6 +143,10 @@ impl SpaceReservations {
     pub fn has_saved(&self, mark: SavingMark, slots: u64) {
         self.fresh[1].store(mark.fresh, Ordering::Relaxed);
         self.saved.store(slots, Ordering::Relaxed);
+        // What was removed together was not told.
+        let fresh = self.fresh[0].load(Ordering::Relaxed) - mark.fresh;
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        self.take_dirty(dirty.saturating_sub(slots + fresh));
     }
 
     /// A checkpoint is durable over which the log is replayed from then on.

@@ -17,6 +17,7 @@ use terrace_pages::{Cause, Retry};
 
 use super::entry::Entry;
 use super::faults;
+use super::save::SLOT_BYTES;
 use super::tiers::{Pair, Tiers};
 use crate::context::TierContext;
 use crate::fault::{Point, reached};
@@ -414,14 +415,20 @@ impl<P: Pair> Tiers<P> {
     ) -> Result<u64> {
         let mut left: Vec<usize> = done.collect();
         let mut dropped = 0;
+        let bytes_of = |at: usize| match copy.entry(at).flags.is_dirty() {
+            true => P::Hot::key_at(copy.key(at)).len() + copy.value(at).len() + SLOT_BYTES,
+            false => 0,
+        };
         // Of those that go: the number on the page, where in `copy`, and the uses.
         let (mut which, mut gone) = (Vec::with_capacity(left.len()), Vec::new());
         while let Some(&first) = left.first() {
+            let mut settled = 0;
             let visited = hot.try_visit(door, copy.key(first), &mut |page| {
                 let mut elsewhere = Vec::new();
                 let mut near = 0;
                 which.clear();
                 gone.clear();
+                settled = 0;
                 for &at in &left {
                     let key = P::Hot::key_at(copy.key(at));
                     let Some(i) = page.find_behind(key, near)? else {
@@ -443,6 +450,7 @@ impl<P: Pair> Tiers<P> {
                         gone.push((i, at, uses));
                     } else {
                         page.set_flags(i, flags.without(Flags::DIRTY))?;
+                        settled += bytes_of(at);
                     }
                 }
                 let erased = page.erase_all(&mut which);
@@ -454,6 +462,7 @@ impl<P: Pair> Tiers<P> {
                     let hash = self.hash(P::Hot::key_at(copy.key(at)));
                     self.context().sketch.keep(hash, uses);
                     dropped += 1;
+                    settled += bytes_of(at);
                 }
                 // The first one is in this leaf if it is anywhere.
                 let is_here = gone.iter().any(|gone| gone.1 == first);
@@ -463,6 +472,7 @@ impl<P: Pair> Tiers<P> {
                 erased
             });
             match visited {
+                Ok(()) if self.is_in_memory() => self.context().count_settled(settled),
                 Ok(()) => {}
                 // Latches are held for short, by no thread that waits for these locks.
                 Err(Retry::Conflict) => self.store().back_off()?,

@@ -69,6 +69,8 @@ impl<M: Method> Bed<M> {
         let disk = SimDisk::new(1);
         let context = new_context(&disk, memory, 4096);
         let context = TierContext::with_sketch(context.store.clone(), 1 << 14, counters);
+        // Else two runs in a hundred end otherwise.
+        context.seed(1);
         let tree: Arc<Two<M>> = two_tiers::<M>(&context, options);
         for n in 0..RECORDS {
             tree.write(&key(n), Change::Put(&[7; 100]), None, &mut || ())

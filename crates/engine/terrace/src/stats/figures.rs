@@ -565,6 +565,11 @@ impl Core {
     fn snapshot(&self, survey: bool) -> Stats {
         let (structures, dropped) = self.structure_figures(survey);
         let s = self.store().stats();
+        // Who only reads gives out none.
+        let slots = match s.slots.total {
+            0 => self.store().superblock().slots,
+            slots => slots,
+        };
         let pages = PageStats {
             page_bytes: s.page_bytes,
             reads: s.page_reads,
@@ -583,8 +588,7 @@ impl Core {
             hot_cap: s.hot_cap,
             dirty: s.dirty_frames,
             kept: s.slots.kept,
-            data_file_bytes: terrace_pages::map::superblock::SLOTS_OFFSET
-                + s.slots.total * s.page_bytes,
+            data_file_bytes: terrace_pages::map::superblock::SLOTS_OFFSET + slots * s.page_bytes,
             map_bytes_written: s.map_bytes,
         };
         let (checkpoints, cut) = self.checkpoints().seen(|state| {

@@ -129,7 +129,7 @@ pub fn what_goes_makes_room(seed: u64) {
             .try_for_each(|_| (KEYS - HOT..KEYS).try_for_each(&mut write))
             .unwrap();
         db.checkpoint().unwrap();
-        disk.set_capacity(Some(disk.used_bytes() + 3_000_000));
+        disk.set_capacity(Some(disk.used_bytes() + 2_000_000));
         let refused = (0..2).try_for_each(|_| (0..HOT).try_for_each(&mut write));
         if let Err(e) = refused {
             assert!(e.is_disk_full(), "{what}: {e}");
@@ -139,5 +139,36 @@ pub fn what_goes_makes_room(seed: u64) {
         let db = Database::open_on(disk.shared(), options).unwrap();
         check(&what, &db.map("m").unwrap(), &model);
         assert!(db.verify().unwrap().is_clean());
+    }
+}
+
+/// Nothing was saved before, and all that is hot is dirty: a write is refused while there is room for it, so that a close
+/// and an opening after a crash go on.
+pub fn what_was_never_saved_finds_room(seed: u64) {
+    for shape in SHAPES {
+        let what = format!("{seed} {shape:?}");
+        let mut rng = Rng::new(seed);
+        let options = options(seed).memory(4 << 20);
+        let disk = SimDisk::new(seed);
+        disk.set_capacity(Some(12_000_000));
+        let db = Database::open_on(disk.shared(), options.clone()).unwrap();
+        let map = create(&db, "m", shape, MapOptions::new().hot_in_memory(true)).unwrap();
+        let mut model = Model::new();
+        for i in 0.. {
+            let (key, value) = (u32::to_be_bytes(i), rng.bytes(300));
+            match map.put(key, &value) {
+                Ok(()) => drop(model.insert(key.to_vec(), value)),
+                Err(e) if e.is_disk_full() => break,
+                Err(e) => panic!("{what}: {e}"),
+            }
+        }
+        let copy = disk.copy();
+        db.close().unwrap_or_else(|e| panic!("{what}, closed: {e}"));
+        for disk in [disk, copy] {
+            let db = Database::open_on(disk.shared(), options.clone())
+                .unwrap_or_else(|e| panic!("{what}, opened: {e}"));
+            check(&what, &db.map("m").unwrap(), &model);
+            db.close().unwrap_or_else(|e| panic!("{what}, closed: {e}"));
+        }
     }
 }

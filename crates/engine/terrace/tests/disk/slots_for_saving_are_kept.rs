@@ -1,7 +1,9 @@
 //! What is dirty in hot tiers that lie in memory alone finds its slots when it is saved, however full the disk is.
 
 use crate::common::seeds;
-use crate::common::slots::{closes_when_full, opens_when_full, what_goes_makes_room};
+use crate::common::slots::{
+    closes_when_full, opens_when_full, what_goes_makes_room, what_was_never_saved_finds_room,
+};
 
 #[test]
 fn a_full_disk_refuses_writes_before_it_refuses_a_close() {
@@ -16,4 +18,11 @@ fn what_a_full_disk_has_taken_can_be_opened_after_a_crash() {
 #[test]
 fn what_goes_makes_room_for_what_is_new() {
     seeds(2).into_iter().for_each(what_goes_makes_room);
+}
+
+#[test]
+fn what_was_never_saved_is_saved_on_a_full_disk() {
+    seeds(1)
+        .into_iter()
+        .for_each(what_was_never_saved_finds_room);
 }

@@ -21,7 +21,9 @@ use crate::common::saving::{
     saving, somebody_stops_at, the_power_goes_in_a_checkpoint,
 };
 use crate::common::script::{Step, script};
-use crate::common::slots::{closes_when_full, what_goes_makes_room};
+use crate::common::slots::{
+    closes_when_full, what_goes_makes_room, what_was_never_saved_finds_room,
+};
 use crate::common::tables::{
     a_change_within_a_change, a_key_is_asked_for_twice, a_row_between_two_keys, half_an_index,
     rows_and_readers,
@@ -448,6 +450,11 @@ fn faults_of_saving() {
     terrace::fault::plant(Some(Fault::NewBeforeOld));
     assert!(is_caught(), "nobody noticed that what goes stays");
     terrace::fault::plant(None);
+    let is_caught = || catch_unwind(|| what_was_never_saved_finds_room(1)).is_err();
+    assert!(!is_caught(), "without a fault, nothing saved before");
+    terrace_pages::plant(Planted::GrowthUnpromised);
+    assert!(is_caught(), "nobody noticed that growth is not promised");
+    terrace_pages::plant(Planted::None);
     let is_caught = || catch_unwind(|| brought_over(1)).is_err();
     assert!(!is_caught(), "without a fault, an earlier version");
     terrace::fault::plant(Some(Fault::LongBroughtOver));
