@@ -144,7 +144,7 @@ impl SpaceReservations {
         self.fresh[1].store(mark.fresh, Ordering::Relaxed);
         self.saved.store(slots, Ordering::Relaxed);
         // What was removed together was not told.
-        let fresh = self.fresh[0].load(Ordering::Relaxed) - mark.fresh;
+        let fresh = self.fresh[0].load(Ordering::Relaxed).saturating_sub(mark.fresh);
         let dirty = self.dirty.load(Ordering::Relaxed);
         self.take_dirty(dirty.saturating_sub(slots + fresh));
     }
