@@ -391,6 +391,8 @@ done_by! { self.pager.storage().common().claims;
     pub fn saving_mark(&self) -> SavingMark;
     /// A pass that began then is complete: what it has saved takes `slots` slots, which are kept free for the next one.
     pub fn has_saved(&self, mark: SavingMark, slots: u64);
+    /// What this round of pieces has saved so far takes `slots` slots: what it will grow by is kept free beside.
+    pub fn has_saved_part(&self, slots: u64);
     /// A checkpoint is durable over which the log is replayed from then on.
     pub fn replays_from(&self, mark: SavingMark);
     /// No slots are kept for a pass any more: nobody writes, and all is saved.

@@ -33,6 +33,8 @@ pub(crate) struct SpaceReservations {
     fresh: [AtomicU64; 2],
     /// Slots for what is dirty there now, at most.
     dirty: AtomicU64,
+    /// Slots that what is saved has by now, of them.
+    held: AtomicU64,
     /// Slots for large values that are put beside it: all so far, and of them those before the place where replay
     /// begins.
     large: [AtomicU64; 2],
@@ -104,7 +106,7 @@ impl SpaceReservations {
         let dirty = self.dirty.load(Ordering::Relaxed).min(most);
         let more = match planted(Planted::GrowthUnpromised) {
             true => 0,
-            false => dirty.saturating_sub(saved),
+            false => dirty.saturating_sub(self.held.load(Ordering::Relaxed)),
         };
         (saved + fresh.min(most)) / PIECES_KEPT + more + UNCOUNTED.min(memory)
     }
@@ -139,12 +141,20 @@ impl SpaceReservations {
         SavingMark { fresh, large }
     }
 
+    /// What this round has saved so far takes `slots` slots.
+    pub fn has_saved_part(&self, slots: u64) {
+        self.held.fetch_max(slots, Ordering::Relaxed);
+    }
+
     /// A pass that began then is complete: what it has saved takes `slots` slots.
     pub fn has_saved(&self, mark: SavingMark, slots: u64) {
         self.fresh[1].store(mark.fresh, Ordering::Relaxed);
         self.saved.store(slots, Ordering::Relaxed);
+        self.held.store(slots, Ordering::Relaxed);
         // What was removed together was not told.
-        let fresh = self.fresh[0].load(Ordering::Relaxed).saturating_sub(mark.fresh);
+        let fresh = self.fresh[0]
+            .load(Ordering::Relaxed)
+            .saturating_sub(mark.fresh);
         let dirty = self.dirty.load(Ordering::Relaxed);
         self.take_dirty(dirty.saturating_sub(slots + fresh));
     }

@@ -206,7 +206,8 @@ impl Core {
                 false => self.checkpoints().pressure_within(now, before, end),
             }
         };
-        let saved = self.save_leaves(place, most, Some(&pressure));
+        let had = self.checkpoints().seen(|state| state.pieces.slots());
+        let saved = self.save_leaves((place, had), most, Some(&pressure));
         self.log().let_go(hold);
         let (end, slots) = saved?;
         if planted(Fault::PieceCountsFromItsEnd) {
@@ -234,7 +235,7 @@ impl Core {
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
         let rests = matches!(speed, Speed::Gentle | Speed::Sparing).then_some(pressure);
-        let (_, slots) = self.save_leaves(RoundPlace::BEGIN, u64::MAX, rests)?;
+        let (_, slots) = self.save_leaves((RoundPlace::BEGIN, 0), u64::MAX, rests)?;
         self.store().has_saved(began.mark, slots);
         if planted(Fault::PieceCountsFromItsEnd) {
             began.at = self.store().instant(|| self.log().position());
@@ -254,10 +255,10 @@ impl Core {
     }
 
     /// Saves what about so many hot leaves from this place on have dirty, with rests where it is told how much it is
-    /// pressed: up to where, and how many slots that takes at most.
+    /// pressed: up to where, and how many slots that takes at most, beside those that the round had `saved`.
     fn save_leaves(
         &self,
-        place: RoundPlace,
+        (place, saved): (RoundPlace, u64),
         most: u64,
         pressure: Option<&dyn Fn() -> f64>,
     ) -> Result<(RoundPlace, u64)> {
@@ -286,6 +287,7 @@ impl Core {
             {
                 from = next;
                 leaves += 1;
+                self.store().has_saved_part(saved + slots + slots_of());
                 if leaves >= most {
                     return Ok((RoundPlace::In(open.id(), from), slots + slots_of()));
                 }

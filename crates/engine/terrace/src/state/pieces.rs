@@ -63,6 +63,11 @@ impl Pieces {
         }
     }
 
+    /// Slots that what this round has saved so far takes at most.
+    pub fn slots(&self) -> u64 {
+        self.slots
+    }
+
     /// Where this round stands.
     pub fn place(&self) -> RoundPlace {
         let last = self.newer.back();
