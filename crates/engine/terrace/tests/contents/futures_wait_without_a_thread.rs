@@ -307,7 +307,9 @@ fn records_are_promoted_as_by_calls() {
             let (disk, name) = (SimDisk::new(1), named(shape));
             let open = || opened(&disk, tiny(1).memory(ROOMY).foreground(false)).1;
             let db = open();
-            let map = create(&db, "map", shape, MapOptions::new()).unwrap();
+            // Of one in memory a thread brings up what was hot before.
+            let in_file = MapOptions::new().hot_in_memory(false);
+            let map = create(&db, "map", shape, in_file).unwrap();
             (0..RECORDS).for_each(|i| map.put(key(i), value(&key(i))).unwrap());
             drop(map);
             db.close().unwrap();
