@@ -64,7 +64,8 @@ fn served() -> (Arc<Gate>, Server) {
             of_disk.pass();
         }
     });
-    let small = Options::new().memory(4 << 20).page_size(4096);
+    // With less a page may leave again and again before it is looked at, and a thread reads it then.
+    let small = Options::new().memory(6 << 20).page_size(4096);
     let db = Database::open_on(Arc::new(disk), small).unwrap();
     let options = ServeOptions {
         loops: 1,
