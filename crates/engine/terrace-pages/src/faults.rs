@@ -45,10 +45,10 @@ pub enum Planted {
     SavingUnpromised = 17,
     /// As many frames are lent as if pages in memory alone could leave.
     LentAsIfHotCouldLeave = 18,
-    /// What is saved is expected to take no more slots than it had before.
-    GrowthUnpromised = 20,
     /// The data file grows as long as the disk has anything.
     DataTakesAllSpace = 19,
+    /// What is saved is expected to take no more slots than it had before.
+    GrowthUnpromised = 20,
 }
 
 /// Where a test may step in, on the thread that gets there. No latch is held at either.

@@ -79,6 +79,7 @@ impl Core {
         }
         Ok(())
     }
+
     /// The thread that reads them again.
     pub fn run_warm_up(&self) {
         // Whatever is wrong with a hint is not told.
@@ -369,18 +370,33 @@ mod tests {
 
     /// Pages of a structure that is taken apart are gone; whoever looked for one would wait for ever.
     #[test]
-    fn a_close_amid_a_drop_comes_to_its_end() {
-        let disk = SimDisk::new(1);
-        for _ in 0..30 {
-            let db = Database::open_on(disk.shared(), Options::new().memory(4 << 20)).unwrap();
-            for name in ["kept", "dropped"] {
-                let map = db.tree(name).unwrap();
-                for i in 0..2000 {
-                    map.put(key(i), [7; 100]).unwrap();
-                }
-            }
-            db.drop_structure("dropped").unwrap();
-            db.close().unwrap();
+    fn of_what_is_dropped_nothing_is_noted() {
+        let options = Options::new().memory(4 << 20).page_size(4096);
+        let db = Database::open_on(SimDisk::new(1).shared(), options.foreground(true)).unwrap();
+        let in_memory = MapOptions::new().hot_in_memory(true);
+        let map = db.create_map("map", Kind::Tree, in_memory).unwrap();
+        let mut loader = map.loader().unwrap();
+        for i in 0..20_000 {
+            loader.put(key(i), [7; 50]).unwrap();
         }
+        loader.finish().unwrap();
+        for i in 0..300 {
+            map.get(key(i * 60)).unwrap().unwrap();
+        }
+        let noted = || {
+            let mut noted = 0;
+            let each = &mut |_, _: &[u8], _| {
+                noted += 1;
+                Ok(())
+            };
+            db.core().each_hot(0, each).unwrap();
+            noted
+        };
+        assert!(noted() > 0);
+        db.core()
+            .registry()
+            .mark_dropped(&map.open, &mut || ())
+            .unwrap();
+        assert_eq!(noted(), 0);
     }
 }

@@ -4,7 +4,7 @@
 //! only the entry in the catalog changes. Invariant: nothing was put into the hot tier by then.
 
 use terrace_access::Window;
-use terrace_base::{Error, Result};
+use terrace_base::Result;
 
 use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
@@ -38,16 +38,18 @@ impl Registry {
                 continue;
             }
             let tried = self.as_if_in_memory(&open);
-            let mut check = |window: &Window| {
-                let has_long = (0..window.len()).any(|i| window.entry(i).large.is_some());
-                match has_long && !planted(Fault::LongBroughtOver) {
-                    true => Err(Error::invalid("there are long values above")),
-                    false => Ok(()),
-                }
+            let mut has_long = false;
+            let mut look = |window: &Window| {
+                has_long |= (0..window.len()).any(|i| window.entry(i).large.is_some());
+                Ok(())
             };
-            let checked = each_saved(&tried, false, &mut window, &mut check)
-                .and_then(|()| each_saved(&tried, true, &mut window, &mut check));
-            if checked.is_ok() {
+            let read = each_saved(&tried, false, &mut window, &mut look)
+                .and_then(|()| each_saved(&tried, true, &mut window, &mut look));
+            match read {
+                Err(e) if e.is_unreadable() => continue,
+                read => read?,
+            }
+            if !has_long || planted(Fault::LongBroughtOver) {
                 self.move_hot(&open, true)?;
             }
         }

@@ -196,6 +196,8 @@ fn check(version: &Path) {
     // Who only reads sees the same, and so does who changes everything afterwards.
     let db = Database::open_read_only(&folder, options()).unwrap();
     assert!(told(&db) == wanted);
+    let pages = db.stats().pages;
+    assert!(pages.data_file_bytes > pages.live * pages.page_bytes);
     drop(db);
     let db = open();
     let names = db.structures().into_iter().map(|info| info.name);

@@ -4,7 +4,7 @@
 //!
 //! One test, which runs each fault and each scenario in a process of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use crate::common::brought_over::brought_over;
@@ -425,44 +425,54 @@ fn faults_of_saving() {
         assert!(is_caught(), "nobody noticed {fault:?}");
         plant(None);
     }
-    let is_caught = || catch_unwind(bounded_rest).is_err();
-    assert!(!is_caught(), "without a fault, a bounded rest");
-    terrace::fault::plant(Some(Fault::EndlessPause));
-    assert!(is_caught(), "nobody noticed that a pause has no end");
-    terrace::fault::plant(None);
-    for rotten in [
-        rotten_saved_page_is_made_anew,
-        rotten_saved_page_is_an_error_of_its_keys,
-    ] {
-        let is_caught = || catch_unwind(rotten).is_err();
-        assert!(!is_caught(), "without a fault, a rotten page");
-        terrace::fault::plant(Some(Fault::UnreadableSavedStays));
-        assert!(is_caught(), "nobody noticed that it stays");
-        terrace::fault::plant(None);
-    }
-    let is_caught = || catch_unwind(|| (1..4).for_each(closes_when_full)).is_err();
-    assert!(!is_caught(), "without a fault, a full disk");
-    terrace_pages::plant(Planted::SavingUnpromised);
-    assert!(is_caught(), "nobody noticed that no slots are kept");
-    terrace_pages::plant(Planted::None);
-    let is_caught = || catch_unwind(|| what_goes_makes_room(1)).is_err();
-    assert!(!is_caught(), "without a fault, changes elsewhere");
-    terrace::fault::plant(Some(Fault::NewBeforeOld));
-    assert!(is_caught(), "nobody noticed that what goes stays");
-    terrace::fault::plant(None);
-    let is_caught = || catch_unwind(|| what_was_never_saved_finds_room(1)).is_err();
-    assert!(!is_caught(), "without a fault, nothing saved before");
-    terrace_pages::plant(Planted::GrowthUnpromised);
-    assert!(is_caught(), "nobody noticed that growth is not promised");
-    terrace_pages::plant(Planted::None);
-    let is_caught = || catch_unwind(|| brought_over(1)).is_err();
-    assert!(!is_caught(), "without a fault, an earlier version");
-    terrace::fault::plant(Some(Fault::LongBroughtOver));
-    assert!(
-        is_caught(),
-        "nobody noticed long values that are brought over"
+    let fault = |fault| move |is: bool| terrace::fault::plant(is.then_some(fault));
+    noticed(
+        "a pause has no end",
+        bounded_rest,
+        fault(Fault::EndlessPause),
     );
-    terrace::fault::plant(None);
+    let stays = || fault(Fault::UnreadableSavedStays);
+    noticed(
+        "a rotten page is kept",
+        rotten_saved_page_is_made_anew,
+        stays(),
+    );
+    noticed(
+        "its keys are as below",
+        rotten_saved_page_is_an_error_of_its_keys,
+        stays(),
+    );
+    let of_pages =
+        |fault| move |is: bool| terrace_pages::plant(if is { fault } else { Planted::None });
+    let closes = || (1..4).for_each(closes_when_full);
+    noticed(
+        "no slots are kept",
+        closes,
+        of_pages(Planted::SavingUnpromised),
+    );
+    let moves = || what_goes_makes_room(1);
+    noticed("what goes stays", moves, fault(Fault::NewBeforeOld));
+    let grows = || what_was_never_saved_finds_room(1);
+    noticed(
+        "growth is not promised",
+        grows,
+        of_pages(Planted::GrowthUnpromised),
+    );
+    let comes = || brought_over(1);
+    noticed(
+        "long values are brought over",
+        comes,
+        fault(Fault::LongBroughtOver),
+    );
+}
+
+/// A scenario holds without a fault, and fails while it is planted.
+fn noticed(what: &str, scenario: impl Fn() + RefUnwindSafe, plant: impl Fn(bool)) {
+    let fails = || catch_unwind(&scenario).is_err();
+    assert!(!fails(), "without a fault, asked whether {what}");
+    plant(true);
+    assert!(fails(), "nobody noticed that {what}");
+    plant(false);
 }
 
 /// Those of who waits for a page without a thread.
