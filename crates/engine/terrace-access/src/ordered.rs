@@ -227,6 +227,13 @@ pub trait Sweep: Ordered {
         edit: &mut dyn FnMut(&mut dyn RecordPage) -> Attempt<()>,
     ) -> Attempt<()>;
 
+    /// Where the page of records behind the one at `position` begins, which itself cannot be read; `None` behind the
+    /// last, and, as by default, where only that page says.
+    fn try_behind(&self, position: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        let _ = position;
+        Ok(None)
+    }
+
     /// For a method whose records lie in storage in another order than that of their positions:
     /// replaces `positions` by those of the records on one page of storage. `place` is where that
     /// page is listed, and moves on; `None` is before the first page and, again, after the last.

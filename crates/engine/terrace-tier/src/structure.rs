@@ -331,11 +331,25 @@ pub trait Structure: Send + Sync {
         Ok(false)
     }
 
-    /// Fills `window` with the clean records of a hot tier that lies in memory alone that were used so often at least,
-    /// from this position on. False where there is none.
+    /// Fills `window` with the records of a hot tier that lies in memory alone that were used so often at least, from
+    /// this position on, without their values and without tombstones. False where there is none.
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
         let _ = (from, least, window);
         Ok(false)
+    }
+
+    /// Makes records hot that were hot before an opening, each as one that was used so often: those that are not there
+    /// come up if there is room, or what is used less. Their pages are read together. May do nothing. Blocking.
+    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<()> {
+        let _ = records;
+        Ok(())
+    }
+
+    /// Records have become hot in order, from this position up to that: they go together, on as few pages as hold them.
+    /// Best effort. Waits for nothing for long.
+    fn close_up_hot(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        let _ = (low, high);
+        Ok(())
     }
 
     /// Gives up the pages of a dropped structure that lie in memory alone, in a bounded step; returns whether more is

@@ -5,6 +5,7 @@
 
 use crate::catalog::entries::Entry;
 use crate::effects::{Effects, encode};
+pub use crate::warm::try_records as warm_records;
 
 /// Decodes the payload of a log record. Returns how many effects it has, if it has nothing else.
 ///
@@ -174,5 +175,16 @@ mod tests {
         try_changed(&good, |value| {
             let _ = catalog_entry(&key, value);
         });
+    }
+
+    #[test]
+    fn changed_records_of_what_was_hot_come_back() {
+        let good = [
+            vec![7, 0, 3, 0, b'a', b'b', b'c', 1, 2, 1, 0, b'd'],
+            [&[0, 255, 0, 1][..], &[b'x'; 256]].concat(),
+        ];
+        let mut most = 0;
+        try_changed(&good, |bytes| most = warm_records(bytes).max(most));
+        assert!(most >= 2, "{most}");
     }
 }

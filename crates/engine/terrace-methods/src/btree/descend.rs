@@ -179,6 +179,29 @@ impl Descent {
         Ok(node)
     }
 
+    /// Where the leaf behind the one at this position begins; `None` behind the last, and where that is the root. The
+    /// leaf itself is not looked at.
+    pub fn behind(&self, position: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        let mut node = self.root_shared()?;
+        loop {
+            let now = node_of!(node)?;
+            if now.is_leaf() {
+                return Ok(None);
+            }
+            let (at, pid) = sound!(node, now.step(Edge::From(position)))?;
+            if now.level > 1 {
+                node = self.shared_below(&node, pid)?;
+                continue;
+            }
+            if at == now.count {
+                return sound!(node, now.high());
+            }
+            let mut begin = Vec::new();
+            sound!(node, now.append_key(at, &mut begin))?;
+            return Ok(Some(begin));
+        }
+    }
+
     /// Makes sure that the leaf at this edge is in memory.
     pub fn reach(&self, edge: Edge<'_>) -> Attempt<()> {
         for _ in 0..PATIENCE {

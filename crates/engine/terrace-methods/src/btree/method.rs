@@ -173,6 +173,10 @@ impl Sweep for BTree {
         self.descent().visit(door, position, edit)
     }
 
+    fn try_behind(&self, position: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        self.descent().behind(position)
+    }
+
     fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         self.nodes().pack(door, position, fill)
     }

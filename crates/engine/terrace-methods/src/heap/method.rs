@@ -184,6 +184,10 @@ impl Sweep for Heap {
 
     /// Packs the index, and moves rows of a thin heap page to others. Pages of rows that became free
     /// are not told of.
+    fn try_behind(&self, position: &[u8]) -> Attempt<Option<Vec<u8>>> {
+        self.index()?.try_behind(position)
+    }
+
     fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         let freed = self.index()?.try_pack(door, position, fill)?;
         match self.pack_rows(door) {

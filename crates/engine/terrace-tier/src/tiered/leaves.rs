@@ -13,9 +13,16 @@ const GATHER_READS: usize = 8;
 /// a ninth of the leaves is passed over with it.
 const POSITIONS_TRIED: usize = 8;
 
-/// A position behind the leaf at this one, which cannot be read; `None` where none was found. What
-/// lies between is passed over this time: where the leaf ends only its own page says.
+/// A position behind the leaf at this one, which cannot be read; `None` where none was found. Where only the leaf itself
+/// says where it ends, one at random: what lies between is passed over this time.
 pub(super) fn behind<P: Pair>(tiers: &Tiers<P>, hot: &P::Hot, at: &[u8]) -> Option<Vec<u8>> {
+    for _ in 0..POSITIONS_TRIED {
+        match hot.try_behind(at) {
+            Ok(None) => break,
+            Ok(next) => return next,
+            Err(interrupt) => tiers.store().settle(interrupt).ok()?,
+        }
+    }
     let mut nearest: Option<Vec<u8>> = None;
     for _ in 0..POSITIONS_TRIED {
         let position = match hot.try_random(&mut crate::random::next) {

@@ -26,6 +26,7 @@ mod stored;
 mod sweep;
 mod tiers;
 mod verify;
+mod warm;
 mod write_through;
 
 pub use state::Tiered;

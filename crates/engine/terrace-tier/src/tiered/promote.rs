@@ -82,13 +82,7 @@ impl Promotions {
         let may = tiers.hot().is_some() || matches!(tiers.may_be_hot(), Ok(true));
         if may && policy.admit(admission) || planted(Fault::PolicyIgnored) {
             reached(Point::Read);
-            match tiers.promote_or_make_room(read, Candidate { asked, full }) {
-                Ok(promoted) => {
-                    now = promoted;
-                    tiers.events().promotions.add(1);
-                }
-                Err(interrupt) => self.not_promoted(tiers, interrupt),
-            }
+            now = self.try_promote(tiers, read, Candidate { asked, full });
         }
         if missed
             && read.may_wait
@@ -101,6 +95,35 @@ impl Promotions {
             let _ = tiers.write_along(read.key, policy.write_along());
         }
         now
+    }
+
+    /// A record that was read from the cold tier moves up, as one that was asked for so often: nobody waits for it.
+    pub(super) fn bring_up<P: Pair>(&self, tiers: &Tiers<P>, read: ColdRead<'_>, asked: u8) {
+        let is_over = tiers.expires().is_over(Value::Inline(read.value));
+        if read.found.large.is_some() || is_over || !matches!(tiers.may_be_hot(), Ok(true)) {
+            return;
+        }
+        let full = tiers.context().is_full();
+        self.try_promote(tiers, read, Candidate { asked, full });
+    }
+
+    /// Returns the version of the record's lock that the record has now.
+    fn try_promote<P: Pair>(
+        &self,
+        tiers: &Tiers<P>,
+        read: ColdRead<'_>,
+        candidate: Candidate,
+    ) -> Version {
+        match tiers.promote_or_make_room(read, candidate) {
+            Ok(promoted) => {
+                tiers.events().promotions.add(1);
+                promoted
+            }
+            Err(interrupt) => {
+                self.not_promoted(tiers, interrupt);
+                read.version
+            }
+        }
     }
 
     /// After a promotion that could not be had. What was missing is brought in if others would miss it

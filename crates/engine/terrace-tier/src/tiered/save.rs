@@ -306,24 +306,6 @@ impl<P: Pair> Saved<P> {
         Ok(())
     }
 
-    /// Copies the keys of clean hot records from a position on; see [`crate::Structure::hot_up`].
-    pub fn hot_window(
-        tiers: &Tiers<P>,
-        from: &[u8],
-        least: u8,
-        window: &mut Window,
-    ) -> Result<bool> {
-        let Some(hot) = tiers.hot().filter(|_| tiers.is_in_memory()) else {
-            return Ok(false);
-        };
-        let mut select = |flags: Flags| !flags.is_dirty() && flags.use_count() >= least;
-        until_settled(tiers.store(), || {
-            hot.try_window_if(Edge::From(from), &mut select, window)
-        })?;
-        window.restrict(from, None);
-        Ok(true)
-    }
-
     /// Copies the saved records from `from` on; see [`crate::Structure::saved_up`].
     pub fn saved_window(
         &self,
@@ -383,7 +365,10 @@ fn give_up<P: Pair>(tiers: &Tiers<P>, tree: Option<Arc<P::Hot>>) -> Result<()> {
     Ok(())
 }
 
-fn until_settled<T>(store: &PageStore, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
+pub(super) fn until_settled<T>(
+    store: &PageStore,
+    mut attempt: impl FnMut() -> Attempt<T>,
+) -> Result<T> {
     loop {
         match attempt() {
             Ok(done) => return Ok(done),

@@ -15,6 +15,9 @@ use crate::recover::replay::Replay;
 
 /// What a record takes in a page beside its effect, at most.
 const MORE_BYTES: u64 = 16;
+/// Bytes of records after which the pages that they have come to are closed up. They come in order, but through several
+/// threads, so pages are divided in halves.
+const CLOSED_UP: u64 = 1 << 20;
 
 /// Puts all of it in; how many slots it has at most.
 pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -> Result<u64> {
@@ -29,6 +32,7 @@ pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -
         }
         let prefix = open.structure.position_prefix();
         let (mut loaded, mut records) = (0, 0);
+        let (mut open_from, mut closed_up) = (Vec::new(), 0);
         each_saved(&open, false, &mut window, &mut |window| {
             for i in 0..window.len() {
                 let (structure, entry) = (open.id(), window.entry(i));
@@ -48,6 +52,13 @@ pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -
                 loaded += payload.len() as u64;
             }
             records += window.len() as u64;
+            if loaded - closed_up >= CLOSED_UP || window.high.is_none() {
+                replay.wait()?;
+                let high = window.high.as_deref();
+                open.structure.close_up_hot(&open_from, high)?;
+                open_from = high.unwrap_or_default().to_vec();
+                closed_up = loaded;
+            }
             Ok(())
         })?;
         if records > 0 {

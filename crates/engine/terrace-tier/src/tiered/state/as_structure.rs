@@ -24,7 +24,6 @@ use crate::one_record::{self, Changed};
 use crate::severed::Severed;
 use crate::structure::{Change, Estimate, Expect, Missing, Roots, Saving, Structure, Written};
 use crate::tiered::promote::ColdRead;
-use crate::tiered::save::Saved;
 use crate::tiered::verify::verify;
 use crate::value::{free_inside, lacks_value, prepare_inside};
 use crate::watch::Watches;
@@ -412,7 +411,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
-        Saved::hot_window(&self.tiers, from, least, window)
+        self.tiers.hot_window(from, least, window)
+    }
+
+    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<()> {
+        self.promotions.warm_up(&self.tiers, records)
+    }
+
+    fn close_up_hot(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        self.tiers.close_up_hot(low, high)
     }
 
     fn clear_memory_step(&self) -> Result<bool> {
