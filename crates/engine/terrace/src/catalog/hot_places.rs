@@ -19,6 +19,7 @@ impl Registry {
             return Ok(());
         }
         let mut window = Window::new();
+        window.set_keys_only(true);
         for open in self.all().iter().filter(|open| !open.is_dropped()) {
             match each_saved(open, false, &mut window, &mut |_| Ok(())) {
                 Err(e) if e.is_unreadable() => self.move_hot(open, false)?,
