@@ -68,6 +68,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         chain = terrace_fuzz::map_file(&mut file, map);
     }
     let superblock = Superblock {
+        version: 2,
         page_bytes: 4096,
         database,
         generation: u64::MAX - 1,

@@ -136,6 +136,7 @@ mod tests {
 
     fn sample() -> Superblock {
         Superblock {
+            version: 2,
             page_bytes: 16384,
             database: 77,
             generation: 4,

@@ -12,13 +12,8 @@ const MAX_FRAMES: u64 = 1 << 31;
 /// Fewest frames that a store can work with: a few operations at work at once, each with a path
 /// from root to leaf and a split, and the cleaner's batch.
 pub const MIN_FRAMES: u64 = 64;
-/// Cold frames that the hot class always leaves, at most: an input and output buffer for several threads.
+/// Cold frames that the hot class always leaves: an input and output buffer for several threads.
 const COLD_FLOOR: u64 = 128;
-/// As many do where that is more than one part in this many of the frames. Measured at 51 MiB: 64 instead of 128 read 2 %
-/// fewer pages.
-const FLOOR_PART: u64 = 64;
-/// And never fewer, but for a quarter of all.
-const LEAST_FLOOR: u64 = 64;
 /// Share of the frames beyond the floor that hot pages may take, in per mille. Simulated page reads
 /// over the static optimum at 80 % memory: 1.85 with 970, 1.76 with 985; less of a buffer for cold
 /// pages gains no more.
@@ -140,9 +135,7 @@ impl Layout {
             undo_bytes: memory / UNDO_PART,
             hot_slack: (frames / 256).clamp(4, 64),
             aside,
-            floor: (frames / FLOOR_PART)
-                .clamp(LEAST_FLOOR, COLD_FLOOR)
-                .min(frames / 4),
+            floor: COLD_FLOOR.min(frames / 4),
         })
     }
 

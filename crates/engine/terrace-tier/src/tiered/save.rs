@@ -317,6 +317,10 @@ impl<P: Pair> Saved<P> {
             return Ok(false);
         };
         let mut select = |flags: Flags| flags.is_dirty() != clean;
+        // All of it is gone through.
+        until(tiers.store(), PageStore::settle_in_order, || {
+            tree.try_reach(Edge::From(from))
+        })?;
         until_settled(tiers.store(), || {
             tree.try_window_if(Edge::From(from), &mut select, window)
         })?;
@@ -367,13 +371,21 @@ fn give_up<P: Pair>(tiers: &Tiers<P>, tree: Option<Arc<P::Hot>>) -> Result<()> {
 
 pub(super) fn until_settled<T>(
     store: &PageStore,
+    attempt: impl FnMut() -> Attempt<T>,
+) -> Result<T> {
+    until(store, PageStore::settle, attempt)
+}
+
+fn until<T>(
+    store: &PageStore,
+    settle: impl Fn(&PageStore, Retry) -> Result<()>,
     mut attempt: impl FnMut() -> Attempt<T>,
 ) -> Result<T> {
     loop {
         match attempt() {
             Ok(done) => return Ok(done),
             Err(Retry::Conflict) => store.back_off()?,
-            Err(interrupt) => store.settle(interrupt)?,
+            Err(interrupt) => settle(store, interrupt)?,
         }
     }
 }
