@@ -332,17 +332,17 @@ pub trait Structure: Send + Sync {
     }
 
     /// Fills `window` with the records of a hot tier that lies in memory alone that were used so often at least, from
-    /// this position on, without their values and without tombstones. False where there is none.
+    /// this position on, but for tombstones. False where there is none.
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
         let _ = (from, least, window);
         Ok(false)
     }
 
     /// Makes records hot that were hot before an opening, each as one that was used so often: those that are not there
-    /// come up if there is room, or what is used less. Their pages are read together. May do nothing. Blocking.
-    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<()> {
-        let _ = records;
-        Ok(())
+    /// come up if there is room, or what is used less. Their pages are read together; of more pages than can be the
+    /// first records. Returns with how many it is done, at least one. May do nothing with them. Blocking.
+    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<usize> {
+        Ok(records.len())
     }
 
     /// Records have become hot in order, from this position up to that: they go together, on as few pages as hold them.

@@ -31,8 +31,7 @@ const HEAD_BYTES: usize = 16;
 const RECORD_BYTES: usize = 4;
 /// The file takes one part in this many of the memory at most: all that is hot, with records of a hundred bytes.
 const FILE_PART: u64 = 8;
-/// Records that are looked at before the thread rests as long as that took: they lie on a dozen pages or so, which are
-/// read together.
+/// Records that are looked at before the thread rests as long as that took, at most: they lie on a dozen pages or so.
 const AT_ONCE: usize = 512;
 
 impl Core {
@@ -102,39 +101,40 @@ impl Core {
         }
         while read_block(&*file, database, &mut at, &mut block) {
             let mut records = Records::of(&block.bytes);
+            let halved = |(key, uses): (Vec<u8>, u8)| (key, uses.div_ceil(2));
             loop {
-                let began = Instant::now();
-                let halved = |(key, uses): (Vec<u8>, u8)| (key, uses.div_ceil(2));
                 let some: Vec<_> = records.by_ref().take(AT_ONCE).map(halved).collect();
                 if some.is_empty() {
                     break;
                 }
-                self.warm_up_some(block.structure, &some)?;
-                if !self.rounds().wait(began.elapsed()) {
-                    return Ok(());
+                let mut left = &some[..];
+                while !left.is_empty() {
+                    let began = Instant::now();
+                    let done = self.warm_up_some(block.structure, left)?;
+                    left = left.get(done..).unwrap_or_default();
+                    if !self.rounds().wait(began.elapsed()) {
+                        return Ok(());
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    fn warm_up_some(&self, structure: StructureId, some: &[(Vec<u8>, u8)]) -> Result<()> {
+    /// With how many of these it is done.
+    fn warm_up_some(&self, structure: StructureId, some: &[(Vec<u8>, u8)]) -> Result<usize> {
         let _pass = self.passes().enter()?;
         let open = self.registry().numbered(structure);
         let Some(open) = open.filter(|open| !open.is_dropped()) else {
-            return Ok(());
+            return Ok(some.len());
         };
         let structure = &open.structure;
-        match structure.warm_up(some) {
-            // The others need not wait until somebody asks for them.
-            Err(e) if e.is_unreadable() => Ok(()),
-            warm => warm,
-        }?;
-        let (Some((first, _)), Some((last, _))) = (some.first(), some.last()) else {
-            return Ok(());
-        };
-        let (low, high) = (structure.position(first)?, structure.position(last)?);
-        structure.close_up_hot(&low, Some(&high))
+        let done = structure.warm_up(some)?.max(1);
+        if let (Some((first, _)), Some((last, _))) = (some.first(), some.get(done - 1)) {
+            let (low, high) = (structure.position(first)?, structure.position(last)?);
+            structure.close_up_hot(&low, Some(&high))?;
+        }
+        Ok(done)
     }
 }
 
@@ -162,8 +162,9 @@ pub fn note_brought_over(disk: &dyn Disk, database: u64, memory: u64, registry: 
 fn each_key(open: &Open, window: &Window, least: u8, each: Each<'_>) -> Result<()> {
     let prefix = open.structure.position_prefix();
     for i in 0..window.len() {
-        let uses = window.entry(i).flags.use_count();
-        if uses >= least {
+        let flags = window.entry(i).flags;
+        let uses = flags.use_count();
+        if uses >= least && !flags.is_deleted() {
             let key = window.key(i).get(prefix..).unwrap_or_default();
             each(open.id(), key, uses)?;
         }

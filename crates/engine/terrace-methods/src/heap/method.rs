@@ -182,12 +182,12 @@ impl Sweep for Heap {
         self.collect_stored(place, positions).map(|()| true)
     }
 
-    /// Packs the index, and moves rows of a thin heap page to others. Pages of rows that became free
-    /// are not told of.
     fn try_behind(&self, position: &[u8]) -> Attempt<Option<Vec<u8>>> {
         self.index()?.try_behind(position)
     }
 
+    /// Packs the index, and moves rows of a thin heap page to others. Pages of rows that became free
+    /// are not told of.
     fn try_pack(&self, door: &WriteGuard<'_>, position: &[u8], fill: f64) -> Attempt<bool> {
         let freed = self.index()?.try_pack(door, position, fill)?;
         match self.pack_rows(door) {

@@ -20,7 +20,12 @@ pub(super) fn behind<P: Pair>(tiers: &Tiers<P>, hot: &P::Hot, at: &[u8]) -> Opti
         match hot.try_behind(at) {
             Ok(None) => break,
             Ok(next) => return next,
-            Err(interrupt) => tiers.store().settle(interrupt).ok()?,
+            Err(interrupt) => {
+                if tiers.store().settle(interrupt).is_err() {
+                    // A page above it cannot be read either.
+                    break;
+                }
+            }
         }
     }
     let mut nearest: Option<Vec<u8>> = None;

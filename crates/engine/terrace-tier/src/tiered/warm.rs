@@ -2,7 +2,7 @@
 //!
 //! Hot tiers in memory alone begin empty. Which records they had, and how often those were used, was noted; what was
 //! saved of them is back already, as something new. Promotions like any others (rules 1, 2 and 13), but that nobody
-//! asked for the record: it is no access in any figure.
+//! asked for the record: it is no access in the figures of the structure.
 
 use terrace_access::{AccessMethod, Edge, Flags, Neighbours, Ordered, Retry, Sweep, Touch, Window};
 use terrace_base::Result;
@@ -17,42 +17,39 @@ const TRIES: usize = 8;
 
 impl Promotions {
     /// See [`crate::Structure::warm_up`].
-    pub fn warm_up<P: Pair>(&self, tiers: &Tiers<P>, records: &[(Vec<u8>, u8)]) -> Result<()> {
+    pub fn warm_up<P: Pair>(&self, tiers: &Tiers<P>, records: &[(Vec<u8>, u8)]) -> Result<usize> {
         if !tiers.is_in_memory() {
-            return Ok(());
+            return Ok(records.len());
         }
+        let context = tiers.context();
         let mut below = Vec::new();
-        for (key, uses) in records {
-            if !tiers.raise(key, *uses)? {
-                below.push((key.as_slice(), *uses));
+        for (i, (key, uses)) in records.iter().enumerate() {
+            if tiers.raise(key, *uses)? {
+                continue;
+            }
+            match context.is_full() && tiers.levels().is_idle(*uses) {
+                // That it was used is known from now on, as of what has left.
+                true => context.sketch.keep(tiers.hash(key), *uses),
+                false => below.push((i, key.as_slice(), *uses)),
             }
         }
-        if tiers.context().is_full() {
-            below.retain(|(key, uses)| {
-                let is_worth_it = !tiers.levels().is_idle(*uses);
-                if !is_worth_it {
-                    // That it was used is known from now on, as of what has left.
-                    tiers.context().sketch.keep(tiers.hash(key), *uses);
-                }
-                is_worth_it
-            });
-        }
-        let mut value = Vec::new();
-        let mut pages = Vec::new();
-        for (key, _) in &below {
+        let (mut value, mut pages, mut done) = (Vec::new(), Vec::new(), records.len());
+        for &(i, key, _) in &below {
             if let Err(Retry::Miss(page)) = tiers.cold().try_get(key, Touch::No, &mut value)
                 && pages.last() != Some(&page)
-                && pages.len() < tiers.store().most_together()
             {
+                if pages.len() == tiers.store().most_together() {
+                    done = i;
+                    break;
+                }
                 pages.push(page);
             }
         }
-        tiers.store().fetch(&mut pages)?;
-        for (key, uses) in below {
-            let slot = tiers.context().locks.slot_of(tiers.hash(key));
-            if let Some((Some((found, false)), version, missed)) =
-                tiers.read(slot, key, &mut value, &|| true)?
-            {
+        unless_unreadable(tiers.store().fetch(&mut pages))?;
+        for (_, key, uses) in below.into_iter().take_while(|(i, ..)| *i < done) {
+            let slot = context.locks.slot_of(tiers.hash(key));
+            let read = unless_unreadable(tiers.read(slot, key, &mut value, &|| true))?;
+            if let Some(Some((Some((found, false)), version, missed))) = read {
                 let read = ColdRead {
                     slot,
                     version,
@@ -65,7 +62,15 @@ impl Promotions {
                 self.bring_up(tiers, read, uses);
             }
         }
-        Ok(())
+        Ok(done)
+    }
+}
+
+/// Nothing where a page cannot be read: the others need not wait until somebody asks for them.
+fn unless_unreadable<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Err(e) if e.is_unreadable() => Ok(None),
+        done => done.map(Some),
     }
 }
 

@@ -126,7 +126,6 @@ impl Handle {
                 core.draw_in();
                 let last = core.checkpoint(Speed::Fast, true).map(|_| ());
                 core.store().end_compacting();
-                core.note_warm();
                 last
             }
             false => Ok(()),
@@ -134,6 +133,10 @@ impl Handle {
         core.checkpoints().end();
         // Without the checkpoint the log still has everything that was acknowledged.
         let log = core.log().close().map_err(|e| core.failed(e));
+        if last_checkpoint {
+            // Last, as it takes space that the others may need.
+            core.note_warm();
+        }
         checkpoint.and(log)
     }
 }

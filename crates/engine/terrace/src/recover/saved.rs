@@ -18,6 +18,8 @@ const MORE_BYTES: u64 = 16;
 /// Bytes of records after which the pages that they have come to are closed up. They come in order, but through several
 /// threads, so pages are divided in halves.
 const CLOSED_UP: u64 = 1 << 20;
+/// And at the end of a structure, if there were so many since: nobody waits for the threads because of a few records.
+const CLOSED_UP_AT_THE_END: u64 = 256 << 10;
 
 /// Puts all of it in; how many slots it has at most.
 pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -> Result<u64> {
@@ -52,7 +54,11 @@ pub fn load(registry: &Registry, tiers: &TierContext, replay: &mut Replay<'_>) -
                 loaded += payload.len() as u64;
             }
             records += window.len() as u64;
-            if loaded - closed_up >= CLOSED_UP || window.high.is_none() {
+            let due = match window.high.is_none() {
+                true => CLOSED_UP_AT_THE_END,
+                false => CLOSED_UP,
+            };
+            if loaded - closed_up >= due {
                 replay.wait()?;
                 let high = window.high.as_deref();
                 open.structure.close_up_hot(&open_from, high)?;

@@ -414,7 +414,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         self.tiers.hot_window(from, least, window)
     }
 
-    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<()> {
+    fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<usize> {
         self.promotions.warm_up(&self.tiers, records)
     }
 
