@@ -489,6 +489,53 @@ mod tests {
         db.close().unwrap();
     }
 
+    #[test]
+    fn a_page_that_cannot_be_read_stops_no_others() {
+        let value = |i: u32| i.to_be_bytes().repeat(12);
+        let disk = SimDisk::new(1);
+        let options = || Options::new().memory(4 << 20).page_size(4096);
+        let hot = |db: &Database| {
+            let mut hot = 0;
+            let each = &mut |_, _: &[u8], _| {
+                hot += 1;
+                Ok(())
+            };
+            db.core().each_hot(1, each).unwrap();
+            hot
+        };
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let in_memory = MapOptions::new().hot_in_memory(true);
+        let map = db.create_map("map", Kind::Tree, in_memory).unwrap();
+        let mut loader = map.loader().unwrap();
+        for i in 0..20_000 {
+            loader.put(key(i), value(i)).unwrap();
+        }
+        loader.finish().unwrap();
+        for i in (0..300).cycle().take(2400) {
+            map.get(key(i * 60)).unwrap().unwrap();
+        }
+        let before = hot(&db);
+        drop(map);
+        db.close().unwrap();
+        let mut data = disk.contents("data").unwrap();
+        let of = value(150 * 60);
+        for page in data.chunks_mut(4096) {
+            if page.windows(of.len()).any(|bytes| bytes == of) {
+                page[3000] ^= 1;
+            }
+        }
+        disk.place("data", data);
+
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        while disk.shared().open_buffered(WARM_FILE).is_ok() {
+            std::thread::yield_now();
+        }
+        let after = hot(&db);
+        assert!(after < before && after + 5 > before, "{after} of {before}");
+        let map = db.map("map").unwrap();
+        map.get(key(150 * 60)).unwrap_err();
+    }
+
     /// Pages of a structure that is taken apart are gone; whoever looked for one would wait for ever.
     #[test]
     fn of_what_is_dropped_nothing_is_noted() {
