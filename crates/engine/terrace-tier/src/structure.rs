@@ -332,7 +332,7 @@ pub trait Structure: Send + Sync {
     }
 
     /// Fills `window` with the records of a hot tier that lies in memory alone that were used so often at least, from
-    /// this position on, but for tombstones. False where there is none.
+    /// this position on, tombstones too. False where there is none.
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
         let _ = (from, least, window);
         Ok(false)

@@ -354,7 +354,7 @@ mod tests {
     use terrace_sim::SimDisk;
 
     use super::*;
-    use crate::{Database, Kind, MapOptions, Options};
+    use crate::{Database, Kind, Map, MapOptions, Options};
 
     const DATABASE: u64 = 7;
 
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(read(&*disk, DATABASE + 1), 0, "that of another database");
         let file = disk.open_buffered(WARM_FILE).unwrap();
         let len = file.len().unwrap();
-        assert!(len > BLOCK_BYTES as u64 / 2);
+        assert!(len > 2 * BLOCK_BYTES as u64);
         let mut last = 0;
         for at in (MAGIC.len() as u64..len).step_by(397) {
             let mut byte = [0];
@@ -424,97 +424,90 @@ mod tests {
         assert!(last > 0);
     }
 
-    /// Clean records and dirty ones, with their use counts, and on no more pages than before.
-    #[test]
-    fn what_was_hot_is_hot_again_after_the_next_opening() {
-        for kind in [Kind::Tree, Kind::Hash] {
-            was_hot_is_hot_again(kind);
-        }
+    fn options() -> Options {
+        Options::new().memory(4 << 20).page_size(4096)
     }
 
-    fn was_hot_is_hot_again(kind: Kind) {
-        const HOT: u32 = 6000;
-        let disk = SimDisk::new(1).shared();
-        let options = || Options::new().memory(4 << 20).page_size(4096);
-        let hot = |db: &Database| {
-            let mut hot = Vec::new();
-            let each = &mut |_, key: &[u8], uses| {
-                hot.push((key.to_vec(), uses));
-                Ok(())
-            };
-            db.core().each_hot(0, each).unwrap();
-            (hot, db.core().store().hot_frames())
-        };
-        let db = Database::open_on(disk.clone(), options()).unwrap();
+    /// A map with its hot tier in memory alone, of 20,000 records in the cold one.
+    fn loaded(
+        disk: &SimDisk,
+        options: Options,
+        kind: Kind,
+        value: impl Fn(u32) -> Vec<u8>,
+    ) -> (Database, Map) {
+        let db = Database::open_on(disk.shared(), options).unwrap();
         let in_memory = MapOptions::new().hot_in_memory(true);
         let map = db.create_map("map", kind, in_memory).unwrap();
         let mut loader = map.loader().unwrap();
         for i in 0..20_000 {
-            loader.put(key(i), [7; 50]).unwrap();
+            loader.put(key(i), value(i)).unwrap();
         }
         loader.finish().unwrap();
-        for i in 0..HOT {
-            if i % 2 == 0 {
-                map.insert(key(i * 3), [8; 50]).unwrap();
-            }
-            for _ in 0..i % 5 {
-                map.get(key(i * 3)).unwrap().unwrap();
-            }
-        }
-        let (mut before, pages) = hot(&db);
-        assert!(before.len() >= HOT as usize / 2, "{}", before.len());
-        assert!((1..4).all(|uses| before.iter().any(|(_, u)| *u == uses)));
-        drop(map);
-        db.close().unwrap();
-        assert!(disk.open_buffered(WARM_FILE).is_ok());
+        (db, map)
+    }
 
-        let db = Database::open_on(disk.clone(), options()).unwrap();
-        while disk.open_buffered(WARM_FILE).is_ok() {
+    fn reopened(disk: &SimDisk) -> Database {
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        while disk.shared().open_buffered(WARM_FILE).is_ok() {
             std::thread::yield_now();
         }
-        let (after, pages_after) = hot(&db);
-        for (_, uses) in &mut before {
-            *uses = uses.div_ceil(2);
+        db
+    }
+
+    /// What is hot, and how often it was used.
+    fn hot(db: &Database, least: u8) -> Vec<(Vec<u8>, u8)> {
+        let mut hot = Vec::new();
+        let each = &mut |_, key: &[u8], uses| {
+            hot.push((key.to_vec(), uses));
+            Ok(())
+        };
+        db.core().each_hot(least, each).unwrap();
+        hot
+    }
+
+    /// Clean records and dirty ones, with their use counts, and on no more pages than before.
+    #[test]
+    fn what_was_hot_is_hot_again_after_the_next_opening() {
+        const HOT: u32 = 6000;
+        for kind in [Kind::Tree, Kind::Hash] {
+            let disk = SimDisk::new(1);
+            let (db, map) = loaded(&disk, options(), kind, |_| vec![7; 50]);
+            for i in 0..HOT {
+                if i % 2 == 0 {
+                    map.insert(key(i * 3), [8; 50]).unwrap();
+                }
+                for _ in 0..i % 5 {
+                    map.get(key(i * 3)).unwrap().unwrap();
+                }
+            }
+            let (mut before, pages) = (hot(&db, 0), db.core().store().hot_frames());
+            assert!(before.len() >= HOT as usize / 2, "{}", before.len());
+            assert!((1..4).all(|uses| before.iter().any(|(_, u)| *u == uses)));
+            drop(map);
+            db.close().unwrap();
+            assert!(disk.shared().open_buffered(WARM_FILE).is_ok());
+
+            let db = reopened(&disk);
+            let (after, pages_after) = (hot(&db, 0), db.core().store().hot_frames());
+            for (_, uses) in &mut before {
+                *uses = uses.div_ceil(2);
+            }
+            let (many, of) = (after.len(), before.len());
+            assert!(after == before, "{kind:?}: {many} of {of}");
+            assert!(pages_after <= pages, "{kind:?}: {pages_after} of {pages}");
+            db.close().unwrap();
         }
-        assert!(
-            after == before,
-            "{kind:?}: {} of {}",
-            after.len(),
-            before.len()
-        );
-        assert!(
-            pages_after <= pages,
-            "{kind:?}: {pages_after} pages, {pages} before"
-        );
-        db.close().unwrap();
     }
 
     #[test]
     fn a_page_that_cannot_be_read_stops_no_others() {
         let value = |i: u32| i.to_be_bytes().repeat(12);
         let disk = SimDisk::new(1);
-        let options = || Options::new().memory(4 << 20).page_size(4096);
-        let hot = |db: &Database| {
-            let mut hot = 0;
-            let each = &mut |_, _: &[u8], _| {
-                hot += 1;
-                Ok(())
-            };
-            db.core().each_hot(1, each).unwrap();
-            hot
-        };
-        let db = Database::open_on(disk.shared(), options()).unwrap();
-        let in_memory = MapOptions::new().hot_in_memory(true);
-        let map = db.create_map("map", Kind::Tree, in_memory).unwrap();
-        let mut loader = map.loader().unwrap();
-        for i in 0..20_000 {
-            loader.put(key(i), value(i)).unwrap();
-        }
-        loader.finish().unwrap();
+        let (db, map) = loaded(&disk, options(), Kind::Tree, value);
         for i in (0..300).cycle().take(2400) {
             map.get(key(i * 60)).unwrap().unwrap();
         }
-        let before = hot(&db);
+        let before = hot(&db, 1).len();
         drop(map);
         db.close().unwrap();
         let mut data = disk.contents("data").unwrap();
@@ -526,11 +519,8 @@ mod tests {
         }
         disk.place("data", data);
 
-        let db = Database::open_on(disk.shared(), options()).unwrap();
-        while disk.shared().open_buffered(WARM_FILE).is_ok() {
-            std::thread::yield_now();
-        }
-        let after = hot(&db);
+        let db = reopened(&disk);
+        let after = hot(&db, 1).len();
         assert!(after < before && after + 5 > before, "{after} of {before}");
         let map = db.map("map").unwrap();
         map.get(key(150 * 60)).unwrap_err();
@@ -539,32 +529,17 @@ mod tests {
     /// Pages of a structure that is taken apart are gone; whoever looked for one would wait for ever.
     #[test]
     fn of_what_is_dropped_nothing_is_noted() {
-        let options = Options::new().memory(4 << 20).page_size(4096);
-        let db = Database::open_on(SimDisk::new(1).shared(), options.foreground(true)).unwrap();
-        let in_memory = MapOptions::new().hot_in_memory(true);
-        let map = db.create_map("map", Kind::Tree, in_memory).unwrap();
-        let mut loader = map.loader().unwrap();
-        for i in 0..20_000 {
-            loader.put(key(i), [7; 50]).unwrap();
-        }
-        loader.finish().unwrap();
+        let disk = SimDisk::new(1);
+        let in_calls = options().foreground(true);
+        let (db, map) = loaded(&disk, in_calls, Kind::Tree, |_| vec![7; 50]);
         for i in 0..300 {
             map.get(key(i * 60)).unwrap().unwrap();
         }
-        let noted = || {
-            let mut noted = 0;
-            let each = &mut |_, _: &[u8], _| {
-                noted += 1;
-                Ok(())
-            };
-            db.core().each_hot(0, each).unwrap();
-            noted
-        };
-        assert!(noted() > 0);
+        assert!(!hot(&db, 0).is_empty());
         db.core()
             .registry()
             .mark_dropped(&map.open, &mut || ())
             .unwrap();
-        assert_eq!(noted(), 0);
+        assert!(hot(&db, 0).is_empty());
     }
 }

@@ -316,7 +316,7 @@ fn leaves<M: Tier>(store: &PageStore, tier: &M) -> Result<f64> {
 }
 
 /// Who needs what cannot be read meets the error himself.
-fn unless_unreadable(error: terrace_base::Error) -> Result<()> {
+pub(super) fn unless_unreadable(error: terrace_base::Error) -> Result<()> {
     if error.is_unreadable() {
         return Ok(());
     }

@@ -9,9 +9,12 @@ use terrace_base::Result;
 
 use super::entry::Entry;
 use super::promote::{ColdRead, Promotions};
+use super::purge::unless_unreadable;
 use super::save::until_settled;
 use super::tiers::{Pair, Tiers};
 
+/// Times that the pages are fetched which records need next on their way: once for each level of most trees.
+const LEVELS: usize = 4;
 /// How often a page is tried that other threads are at work on, when pages are closed up.
 const TRIES: usize = 8;
 
@@ -34,22 +37,31 @@ impl Promotions {
             }
         }
         let (mut value, mut pages, mut done) = (Vec::new(), Vec::new(), records.len());
-        for &(i, key, _) in &below {
-            if let Err(Retry::Miss(page)) = tiers.cold().try_get(key, Touch::No, &mut value)
-                && pages.last() != Some(&page)
-            {
-                if pages.len() == tiers.store().most_together() {
-                    done = i;
-                    break;
+        for _ in 0..LEVELS {
+            for &(i, key, _) in below.iter().take_while(|(i, ..)| *i < done) {
+                if let Err(Retry::Miss(page)) = tiers.cold().try_get(key, Touch::No, &mut value)
+                    && pages.last() != Some(&page)
+                {
+                    if pages.len() == tiers.store().most_together() {
+                        done = i;
+                        break;
+                    }
+                    pages.push(page);
                 }
-                pages.push(page);
             }
+            if pages.is_empty() {
+                break;
+            }
+            // What cannot be read stops no others: they need not wait until somebody asks for them.
+            tiers.store().fetch(&mut pages).or_else(unless_unreadable)?;
+            pages.clear();
         }
-        unless_unreadable(tiers.store().fetch(&mut pages))?;
         for (_, key, uses) in below.into_iter().take_while(|(i, ..)| *i < done) {
             let slot = context.locks.slot_of(tiers.hash(key));
-            let read = unless_unreadable(tiers.read(slot, key, &mut value, &|| true))?;
-            if let Some(Some((Some((found, false)), version, missed))) = read {
+            let read = tiers.read(slot, key, &mut value, &|| true);
+            if let Some((Some((found, false)), version, missed)) =
+                read.or_else(|e| unless_unreadable(e).map(|()| None))?
+            {
                 let read = ColdRead {
                     slot,
                     version,
@@ -63,14 +75,6 @@ impl Promotions {
             }
         }
         Ok(done)
-    }
-}
-
-/// Nothing where a page cannot be read: the others need not wait until somebody asks for them.
-fn unless_unreadable<T>(done: Result<T>) -> Result<Option<T>> {
-    match done {
-        Err(e) if e.is_unreadable() => Ok(None),
-        done => done.map(Some),
     }
 }
 
@@ -124,7 +128,7 @@ impl<P: Pair> Tiers<P> {
         let Some(hot) = self.hot().filter(|_| self.is_in_memory()) else {
             return Ok(false);
         };
-        let mut select = |flags: Flags| !flags.is_deleted() && flags.use_count() >= least;
+        let mut select = |flags: Flags| flags.use_count() >= least;
         until_settled(self.store(), || {
             hot.try_window_if(Edge::From(from), &mut select, window)
         })?;
