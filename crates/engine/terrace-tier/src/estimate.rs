@@ -70,6 +70,26 @@ fn only_leaf<M: Tier>(
     Ok(true)
 }
 
+/// About how many pages of records a method has. Reads pages above them, or some dozens of them.
+pub(crate) fn leaves_about<M: Tier>(context: &TierContext, method: &M) -> Result<f64> {
+    let mut random = Random(method.root().0);
+    match leaves(context, method, &mut random) {
+        Ok(Some(leaves)) => return Ok(leaves),
+        Err(e) if !e.is_unreadable() => return Err(e),
+        Ok(None) | Err(_) => {}
+    }
+    let (mut sum, mut count) = (0.0, 0.0);
+    for _ in 0..LEAVES {
+        match drawn(context, &mut random, |next| method.try_random(next)) {
+            Ok((leaves, _)) => (sum, count) = (sum + leaves, count + 1.0),
+            // Others say as much.
+            Err(e) if e.is_unreadable() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(sum / f64::max(count, 1.0))
+}
+
 /// One tier after the other.
 fn counted<C: Tier, H: Tier>(
     context: &TierContext,

@@ -60,6 +60,18 @@ pub enum Fault {
     SaverSkipsDirty,
     /// What is saved of a hot tier lacks tombstones.
     SaverSkipsTombstones,
+    /// What was saved of a hot tier is not loaded after an opening.
+    SavedForgotten,
+    /// A record is looked at, or changed, before what was saved of its range is loaded.
+    HotBeforeLoaded,
+    /// A range of which nothing is loaded yet is saved: as one in which nothing is dirty.
+    UnloadedSaved,
+    /// A range counts as loaded before its records are there.
+    LoadedEarly,
+    /// Of a range of which the saved page cannot be read the cold tier answers for.
+    UnreadableForgotten,
+    /// A scan tells what the cold tier has of a range that is not loaded.
+    ScanPastLoaded,
     /// What was saved of a hot tier stays although it is not dirty any more.
     StaleSavedStays,
     /// A sorted run goes to the cold tier without looking which of its records are hot.

@@ -331,6 +331,19 @@ pub trait Structure: Send + Sync {
         Ok(false)
     }
 
+    /// Has the hot tier have what was saved of it in the leaf that covers this position, or of the next one of which it
+    /// has nothing yet; where to go on, or nothing at the end. Until then it comes when somebody asks for it. What cannot
+    /// be read is passed over. Blocking.
+    fn load_saved(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _ = from;
+        Ok(None)
+    }
+
+    /// About how many slots take what is saved of the hot tier. Reads some pages.
+    fn saved_slots(&self) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Fills `window` with the records of a hot tier that lies in memory alone that were used so often at least, from
     /// this position on, tombstones too. False where there is none.
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {

@@ -14,7 +14,7 @@ use terrace_base::sync::thread;
 use terrace_pages::Space;
 use terrace_sim::SimDisk;
 use terrace_tier::policy::Sampled;
-use terrace_tier::{Change, LockTable, Structure, TierContext, TierOptions};
+use terrace_tier::{Change, LockTable, Saving, Structure, TierContext, TierOptions};
 
 const MEMORY: u64 = 1 << 20;
 /// Keys that are there all the while; each writer has some of its own besides, which come and go.
@@ -78,7 +78,7 @@ fn scan<M: Method>(tree: &Two<M>, written: &Written) {
         tree.scan_up(&from, &mut window).unwrap();
         for i in 0..window.len() {
             let found = M::Cold::key_at(window.key(i)).to_vec();
-            if found.starts_with(b"key-") {
+            if found.starts_with(b"key-") && found.len() == 5 {
                 seen.push((found, number(window.value(i))));
             }
         }
@@ -118,11 +118,56 @@ fn run_beside<M: Method>(
         ..TierOptions::default()
     };
     let tree = two_tiers::<M>(&context, &options);
-    let written = Arc::new(Written::default());
     (0..KEYS).for_each(|n| put::<M>(&tree, &key(n), 0));
     // Everything is cold at first.
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
-    let mut threads = others(&context, &tree);
+    let others = others(&context, &tree);
+    at_work::<M>(&tree, others);
+}
+
+/// A structure that was just opened: all that it has was saved, on some leaves, and comes while it is worked with.
+fn run_loading<M: Method>() {
+    let disk = SimDisk::new(1);
+    let context = new_context(&disk, MEMORY, 4096);
+    let options = TierOptions {
+        policy: Arc::new(Sampled {
+            admit_per_mille: 1000,
+        }),
+        in_memory: true,
+        ..TierOptions::default()
+    };
+    let before = two_tiers::<M>(&context, &options);
+    // What was below is older, of half of the keys.
+    for n in 0..KEYS {
+        if n % 2 == 0 {
+            put::<M>(&before, &key(n), u64::MAX);
+            (0..8).for_each(|_| assert!(before.sweep_once().unwrap()));
+        }
+        put::<M>(&before, &key(n), 0);
+        for i in 0..3 {
+            let between = [&key(n)[..], &[b'~', i]].concat();
+            let put = before.write(&between, Change::Put(&[7; 900]), None, &mut || ());
+            assert!(put.unwrap());
+        }
+    }
+    let mut from = Vec::new();
+    while let Some(next) = before.save_step(&from, Saving::All).unwrap() {
+        from = next;
+    }
+    let tree = reopen::<M>(&context, before.roots(), &options);
+    let of = tree.clone();
+    let loads = thread::spawn(move || {
+        let mut from = Vec::new();
+        while let Some(next) = of.load_saved(&from).unwrap() {
+            from = next;
+        }
+    });
+    at_work::<M>(&tree, vec![loads]);
+}
+
+/// Threads at work on a structure that has all keys, beside others.
+fn at_work<M: Method>(tree: &Arc<Two<M>>, mut threads: Vec<thread::JoinHandle<()>>) {
+    let written = Arc::new(Written::default());
     for writer in 0..WRITERS {
         let (tree, written) = (tree.clone(), written.clone());
         threads.push(thread::spawn(move || write::<M>(&tree, &written, writer)));
@@ -137,16 +182,17 @@ fn run_beside<M: Method>(
     }));
     let of = tree.clone();
     threads.push(thread::spawn(move || {
-        (0..12).for_each(|_| assert!(of.sweep_once().unwrap()));
+        // There may be nothing above yet.
+        (0..12).for_each(|_| drop(of.sweep_once().unwrap()));
     }));
     threads
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
     let own = (0..WRITERS).map(|writer| format!("own-{writer}"));
-    own.for_each(|own| assert_eq!(get::<M>(&tree, own.as_bytes()), None));
-    read::<M>(&tree, &written);
-    scan::<M>(&tree, &written);
+    own.for_each(|own| assert_eq!(get::<M>(tree, own.as_bytes()), None));
+    read::<M>(tree, &written);
+    scan::<M>(tree, &written);
     tree.verify(&mut |_, _, _| Ok(()), &mut |_| Ok(())).unwrap();
 }
 
@@ -179,6 +225,12 @@ fn heaps_answer_rightly_while_records_move() {
     check(150, || run::<Rows>(true));
     check(150, || run::<Heap>(false));
     check(150, || run::<Rows>(false));
+}
+
+#[test]
+fn what_was_saved_comes_while_it_is_worked_with() {
+    check(150, run_loading::<BTree>);
+    check(100, run_loading::<HashTable>);
 }
 
 /// A tree over an LSM-tree whose top has room for one leaf, so that whoever writes down makes a step first: with
@@ -325,6 +377,21 @@ fn record_locks_exclude_and_readers_validate_what_belongs_together() {
 #[test]
 fn a_broken_rule_is_found() {
     use terrace_tier::fault::{Fault, plant};
+    for fault in [
+        Fault::HotBeforeLoaded,
+        Fault::LoadedEarly,
+        Fault::ScanPastLoaded,
+    ] {
+        let checked = std::panic::catch_unwind(|| {
+            check(3000, move || {
+                plant(Some(fault));
+                run_loading::<BTree>();
+                plant(None);
+            });
+        });
+        plant(None);
+        assert!(checked.is_err(), "{fault:?} was not found");
+    }
     for fault in [
         Fault::HotAskedLast,
         Fault::CopyBeforeLock,

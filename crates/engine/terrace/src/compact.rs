@@ -230,6 +230,7 @@ impl Core {
 
     /// All tombstones that wait in hot tiers reach the records below them.
     fn purge_all(&self, run: &mut Run) -> Result<()> {
+        self.load_all_saved()?;
         let reads = || self.store().stats().page_reads;
         let mut purge = |waited| {
             let before = reads();

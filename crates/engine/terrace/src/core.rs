@@ -5,6 +5,7 @@
 //! opened again and replay completes what was logged.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use terrace_base::disk::Disk;
@@ -63,6 +64,8 @@ pub struct Core {
     heads: Heads,
     /// Reads for who waits without a thread.
     reader: Reader,
+    /// Whether all that was saved of hot tiers is in them again.
+    loaded_saved: AtomicBool,
 }
 
 /// The parts that an opening brings.
@@ -118,6 +121,7 @@ impl Core {
         turn: Arc<FairnessLock>;
         heads: Heads;
         reader: Reader;
+        loaded_saved: AtomicBool;
     }
 
     #[cfg(feature = "backup")]
@@ -147,6 +151,7 @@ impl Core {
             backups: Backups::default(),
             demotion: Demotion::new(opened.tiers.clone(), !opened.options.foreground),
             transactions: Figures::default(),
+            loaded_saved: AtomicBool::new(opened.opening.created),
             turn: Arc::default(),
             heads: Heads::default(),
             reader: Reader::new(

@@ -49,6 +49,7 @@ mod handle;
 mod mark;
 mod read;
 mod recover;
+mod saved;
 mod table;
 mod warm;
 mod write;

@@ -131,8 +131,6 @@ pub enum Fault {
     PieceWithoutGrace,
     /// An image of one instant lacks what the log got while hot tiers were saved.
     SnapshotWithoutLog,
-    /// What was saved of hot tiers is left where it is at an opening.
-    SavedForgottenAtOpening,
     /// What a checkpoint has of the catalog is done once more by the log that is replayed over it.
     CatalogReplayedTwice,
     /// A checkpoint is durable before the log is that is replayed over it.
@@ -154,11 +152,10 @@ pub enum Fault {
 #[cfg(feature = "planted-faults")]
 impl Fault {
     /// Those that any of many scenarios may catch.
-    pub const ANYWHERE: [Fault; 31] = [
+    pub const ANYWHERE: [Fault; 30] = [
         Fault::PieceWithoutGrace,
         Fault::PieceCountsFromItsEnd,
         Fault::SnapshotWithoutLog,
-        Fault::SavedForgottenAtOpening,
         Fault::CatalogReplayedTwice,
         Fault::SuperblockBeforeSync,
         Fault::PlaceBeforeSync,

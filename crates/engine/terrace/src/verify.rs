@@ -224,6 +224,8 @@ impl Core {
         progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<VerifyReport> {
+        // Or it would come to pages that are counted already.
+        self.heard(self.load_all_saved())?;
         // In this order: others go on while one is waited for, and a checkpoint may end with a pause.
         let _no_checkpoint = self.checkpoints().hold();
         let _nobody_calls = self.passes().pause()?;

@@ -41,6 +41,10 @@ impl Core {
         if self.options().foreground || !self.has_hot_in_memory() {
             return;
         }
+        if !self.has_loaded() {
+            // What was noted when it was closed before is still as good.
+            return;
+        }
         if self.write_warm().is_err() {
             let _ = self.loads().disk().delete(WARM_FILE);
         }
@@ -83,6 +87,10 @@ impl Core {
 
     /// The thread that reads them again.
     pub fn run_warm_up(&self) {
+        // What stands in the way of it is met by who asks for it.
+        if let Ok(false) = self.load_in_background() {
+            return;
+        }
         // Whatever is wrong with a hint is not told.
         let _ = self.warm_up();
         let _ = self.loads().disk().delete(WARM_FILE);
@@ -524,6 +532,24 @@ mod tests {
         assert!(after < before && after + 5 > before, "{after} of {before}");
         let map = db.map("map").unwrap();
         map.get(key(150 * 60)).unwrap_err();
+    }
+
+    /// Who closes a database before all is loaded knows less than the note does.
+    #[test]
+    fn what_was_noted_stays_until_all_is_loaded() {
+        let disk = SimDisk::new(1);
+        let (db, map) = loaded(&disk, options(), Kind::Tree, |_| vec![7; 50]);
+        drop(map);
+        db.close().unwrap();
+        for (is_loaded, stays) in [(false, true), (true, false)] {
+            let db = reopened(&disk);
+            let then = std::sync::atomic::Ordering::SeqCst;
+            db.core().loaded_saved().store(is_loaded, then);
+            disk.place(WARM_FILE, vec![9; 9]);
+            db.close().unwrap();
+            let is_same = disk.contents(WARM_FILE).is_some_and(|now| now == [9; 9]);
+            assert_eq!(is_same, stays);
+        }
     }
 
     /// Pages of a structure that is taken apart are gone; whoever looked for one would wait for ever.

@@ -48,3 +48,26 @@ impl Entry<'_> {
         }
     }
 }
+
+/// Makes an attempt until it works. Blocking; the caller holds nothing.
+pub(super) fn until_settled<T>(
+    store: &PageStore,
+    attempt: impl FnMut() -> Attempt<T>,
+) -> Result<T> {
+    until(store, PageStore::settle, attempt)
+}
+
+/// The same, with this done about what is in the way.
+pub(super) fn until<T>(
+    store: &PageStore,
+    settle: impl Fn(&PageStore, Retry) -> Result<()>,
+    mut attempt: impl FnMut() -> Attempt<T>,
+) -> Result<T> {
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Retry::Conflict) => store.back_off()?,
+            Err(interrupt) => settle(store, interrupt)?,
+        }
+    }
+}

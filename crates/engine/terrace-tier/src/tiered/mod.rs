@@ -11,6 +11,7 @@ mod flush;
 mod hand;
 mod leaves;
 mod levels;
+mod loading;
 mod look;
 mod migrate;
 mod phase;

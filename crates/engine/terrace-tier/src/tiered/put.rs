@@ -26,11 +26,28 @@ impl<P: Pair> Tiers<P> {
     pub fn apply(
         &self,
         door: &WriteGuard<'_>,
-        (key, hash): (&[u8], u64),
+        key: (&[u8], u64),
         value: Option<Value<'_>>,
         may_unlink: &dyn Fn() -> bool,
         log: &mut dyn FnMut(),
     ) -> Attempt<Option<LargeRef>> {
+        let (chain, fresh) = self.put_hot(door, key, value, may_unlink, log)?;
+        if self.is_in_memory() && fresh > 0 {
+            self.context().count_fresh(fresh);
+        }
+        Ok(chain)
+    }
+
+    /// The same, of what is counted already among what is dirty above. Returns beside the chain that nothing links to any
+    /// more the bytes that became dirty.
+    pub fn put_hot(
+        &self,
+        door: &WriteGuard<'_>,
+        (key, hash): (&[u8], u64),
+        value: Option<Value<'_>>,
+        may_unlink: &dyn Fn() -> bool,
+        log: &mut dyn FnMut(),
+    ) -> Attempt<(Option<LargeRef>, usize)> {
         let policy = self.policy();
         let asked = if self.context().is_full() {
             self.context().sketch.count(hash)
@@ -75,9 +92,6 @@ impl<P: Pair> Tiers<P> {
         let hot = self.hot_or_made(door)?;
         let mut room = LeafRoom::for_write(self);
         let done = hot.try_edit(door, key, &mut plan, &mut room, &mut commit)?;
-        if self.is_in_memory() && fresh.get() > 0 {
-            self.context().count_fresh(fresh.get());
-        }
         if done.before.is_none() {
             self.events().newcomers.add(1);
         }
@@ -85,9 +99,10 @@ impl<P: Pair> Tiers<P> {
             self.events().deletes.add(1);
         }
         // Only a dirty hot record owns its chain; that of a clean one belongs to the cold record.
-        Ok(done
+        let chain = done
             .before
             .filter(|(flags, _)| flags.is_dirty() || planted(Fault::ChainFreedByClean))
-            .and_then(|(_, large)| large))
+            .and_then(|(_, large)| large);
+        Ok((chain, fresh.get()))
     }
 }

@@ -17,11 +17,13 @@ use terrace_access::{
     Touch, Value, Window, WriteGuard,
 };
 use terrace_base::sync::Mutex;
-use terrace_base::{PageId, Result};
+use terrace_base::{Error, PageId, Result};
 use terrace_pages::{Class, PageStore, Space};
 
-use super::entry::Entry;
+use super::entry::{Entry, until, until_settled};
+use super::loading::{Loading, Loads};
 use super::tiers::{Pair, Tiers};
+use crate::estimate::leaves_about;
 use crate::fault::{Fault, planted};
 use crate::method::bytes_of;
 use crate::structure::Saving;
@@ -31,6 +33,8 @@ const AT_ONCE: usize = 64;
 /// The same where free slots on the disk are few: each may make a page dirty and split it, and who saves finds 24 at
 /// least.
 const SCARCE_AT_ONCE: usize = 8;
+/// Pages of a saved tree above those of records are no more than one in this many of them.
+const INNER_PART: f64 = 16.0;
 /// What a record takes in a page beside its bytes, at most: its slot, and what some methods put in front of its key.
 pub(super) const SLOT_BYTES: usize = 16;
 
@@ -42,6 +46,8 @@ fn kept(flags: Flags) -> Flags {
 /// What is saved of a hot tier, once something is.
 pub(super) struct Saved<P: Pair> {
     tree: Mutex<Option<Arc<P::Hot>>>,
+    /// Which of it is in the hot tier again after an opening.
+    loading: Loading,
     /// It is made aside: the catalog does not name it yet.
     is_aside: bool,
 }
@@ -51,8 +57,53 @@ impl<P: Pair> Saved<P> {
     pub fn open(store: &Arc<PageStore>, root: Option<PageId>) -> Saved<P> {
         let tree = root.map(|root| Arc::new(P::Hot::open(store, root, Class::Cold)));
         Saved {
+            loading: Loading::of(tree.is_some()),
             tree: Mutex::new(tree),
             is_aside: false,
+        }
+    }
+
+    /// Whether some of it may not be loaded yet.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.loading.is_left()
+    }
+
+    /// What loads it.
+    pub fn loads<'l>(&'l self, tiers: &'l Tiers<P>) -> Loads<'l, P> {
+        Loads {
+            tiers,
+            tree: self.tree(),
+            loading: &self.loading,
+        }
+    }
+
+    /// Has the range of this key in the hot tier, if anything of it was saved. Blocking.
+    #[inline]
+    pub fn load_key(&self, tiers: &Tiers<P>, key: &[u8]) -> Result<()> {
+        match self.is_left() && !planted(Fault::HotBeforeLoaded) {
+            true => self.loads(tiers).load_key(key),
+            false => Ok(()),
+        }
+    }
+
+    /// Loads the next leaf from this position on; see [`crate::Structure::load_saved`].
+    pub fn load_next(&self, tiers: &Tiers<P>, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _at_work = tiers.context().background.read();
+        if !self.is_left() || tiers.is_retired() {
+            return Ok(None);
+        }
+        self.loads(tiers).load_next(from)
+    }
+
+    /// About how many slots it takes. Reads some inner pages.
+    pub fn slots(&self, tiers: &Tiers<P>) -> Result<u64> {
+        match self.tree().filter(|_| tiers.is_in_memory()) {
+            Some(tree) => {
+                let leaves = leaves_about(tiers.context(), &*tree)?;
+                Ok((leaves * (1.0 + 1.0 / INNER_PART)).ceil() as u64)
+            }
+            None => Ok(0),
         }
     }
 
@@ -79,8 +130,19 @@ impl<P: Pair> Saved<P> {
     /// Saves all that is dirty in a new tree, which takes the place of the one that there is: a page of that one cannot
     /// be read. No checkpoint is cut meanwhile, so none has half of it. Blocking.
     pub fn save_anew(&self, tiers: &Tiers<P>) -> Result<()> {
+        {
+            let _at_work = tiers.context().background.read();
+            if !tiers.is_retired() {
+                self.loads(tiers).load_all()?;
+            }
+        }
+        if self.is_left() {
+            let what = "of what was saved of a hot tier more than one page cannot be read";
+            return Err(Error::corrupt("data", None, what));
+        }
         let aside = Saved::<P> {
             tree: Mutex::new(None),
+            loading: Loading::default(),
             is_aside: true,
         };
         let made = aside
@@ -137,6 +199,12 @@ impl<P: Pair> Saved<P> {
         if !tiers.is_in_memory() || tiers.is_retired() {
             return Ok(None);
         }
+        let end = match self.loading.loaded_up_to(from) {
+            Ok(end) => end,
+            // There it is as it was saved.
+            Err(end) if !planted(Fault::UnloadedSaved) => return Ok(end),
+            Err(_) => None,
+        };
         tiers.context().with_windows(|dirty, saved| {
             match tiers.hot() {
                 Some(hot) => {
@@ -148,10 +216,10 @@ impl<P: Pair> Saved<P> {
                     until_settled(tiers.store(), || {
                         hot.try_window_if(Edge::From(from), &mut select, dirty)
                     })?;
-                    dirty.restrict(from, None);
                 }
                 None => dirty.clear(),
             }
+            dirty.restrict(from, end.as_deref());
             let high = dirty.high.clone();
             if saving == Saving::All {
                 let bytes = bytes_of(dirty) + dirty.len() * SLOT_BYTES;
@@ -367,27 +435,6 @@ fn give_up<P: Pair>(tiers: &Tiers<P>, tree: Option<Arc<P::Hot>>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-pub(super) fn until_settled<T>(
-    store: &PageStore,
-    attempt: impl FnMut() -> Attempt<T>,
-) -> Result<T> {
-    until(store, PageStore::settle, attempt)
-}
-
-fn until<T>(
-    store: &PageStore,
-    settle: impl Fn(&PageStore, Retry) -> Result<()>,
-    mut attempt: impl FnMut() -> Attempt<T>,
-) -> Result<T> {
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(Retry::Conflict) => store.back_off()?,
-            Err(interrupt) => settle(store, interrupt)?,
-        }
-    }
 }
 
 /// A record that the saved tree lacks or has otherwise, by its number among those that are dirty; or one that it is to

@@ -7,10 +7,10 @@
 use terrace_access::{AccessMethod, Edge, Flags, Neighbours, Ordered, Retry, Sweep, Touch, Window};
 use terrace_base::Result;
 
-use super::entry::Entry;
+use super::entry::{Entry, until_settled};
 use super::promote::{ColdRead, Promotions};
 use super::purge::unless_unreadable;
-use super::save::until_settled;
+use super::save::Saved;
 use super::tiers::{Pair, Tiers};
 
 /// Times that the pages are fetched which records need next on their way: once for each level of most trees.
@@ -20,14 +20,23 @@ const TRIES: usize = 8;
 
 impl Promotions {
     /// See [`crate::Structure::warm_up`].
-    pub fn warm_up<P: Pair>(&self, tiers: &Tiers<P>, records: &[(Vec<u8>, u8)]) -> Result<usize> {
+    pub fn warm_up<P: Pair>(
+        &self,
+        tiers: &Tiers<P>,
+        saved: &Saved<P>,
+        records: &[(Vec<u8>, u8)],
+    ) -> Result<usize> {
         if !tiers.is_in_memory() {
             return Ok(records.len());
         }
         let context = tiers.context();
         let mut below = Vec::new();
         for (i, (key, uses)) in records.iter().enumerate() {
-            if tiers.raise(key, *uses)? {
+            // What was saved of it cannot be read.
+            let is_loaded = saved.load_key(tiers, key).map(|()| true);
+            if !is_loaded.or_else(|e| unless_unreadable(e).map(|()| false))?
+                || tiers.raise(key, *uses)?
+            {
                 continue;
             }
             match context.is_full() && tiers.levels().is_idle(*uses) {

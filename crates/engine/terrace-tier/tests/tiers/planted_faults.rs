@@ -621,9 +621,15 @@ fn scenario<M: Method>(fault: Fault) -> fn() {
         // Found where leases are known: by the tests of crate `terrace`.
         Fault::ExpiredDirtyDropped | Fault::CoarseRoundedDown => unreachable!("not among all"),
         // Found where there is a log: there, too.
-        Fault::SaverSkipsDirty | Fault::SaverSkipsTombstones | Fault::StaleSavedStays => {
-            unreachable!("not among all")
-        }
+        Fault::SaverSkipsDirty
+        | Fault::SaverSkipsTombstones
+        | Fault::StaleSavedStays
+        | Fault::SavedForgotten
+        | Fault::HotBeforeLoaded
+        | Fault::LoadedEarly
+        | Fault::UnloadedSaved
+        | Fault::UnreadableForgotten
+        | Fault::ScanPastLoaded => unreachable!("not among all"),
     }
 }
 

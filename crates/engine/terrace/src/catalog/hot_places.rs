@@ -11,24 +11,6 @@ use crate::catalog::registry::Registry;
 use crate::planted::{Fault, planted};
 
 impl Registry {
-    /// A structure of whose hot tier a saved page cannot be read has its hot pages in the file from now on: what was
-    /// saved is its hot tier. So what cannot be read is an error of its keys, as on all other pages. Reads all that was
-    /// saved, which is then in memory mostly.
-    pub fn keep_unreadable_in_file(&self) -> Result<()> {
-        if planted(Fault::UnreadableSavedStays) {
-            return Ok(());
-        }
-        let mut window = Window::new();
-        window.set_keys_only(true);
-        for open in self.all().iter().filter(|open| !open.is_dropped()) {
-            match each_saved(open, false, &mut window, &mut |_| Ok(())) {
-                Err(e) if e.is_unreadable() => self.move_hot(open, false)?,
-                read => read?,
-            }
-        }
-        Ok(())
-    }
-
     /// Structures of an earlier version have their hot tiers in memory alone from now on, where they can: their hot pages
     /// are what was saved. Those of which a page cannot be read, and those with long values above, whose pages the hot
     /// tier owns, stay as they are.

@@ -296,6 +296,7 @@ impl Core {
     /// The same, and where no thread does it the hot tiers give back what they can do without before.
     pub fn purging_checkpoint(&self) -> Result<CheckpointReport> {
         if self.options().foreground {
+            self.heard(self.load_all_saved())?;
             // There is no thread that would do it. What does not work now is left to the next time. A round
             // ends; the bound is for those who delete meanwhile.
             let purge = |waited| {

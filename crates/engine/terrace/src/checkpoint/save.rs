@@ -83,12 +83,13 @@ impl Core {
         }
         let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);
         let may_wait = is_gentle || !clean && speed == Speed::Fast;
-        let saved =
-            self.make_room()
-                .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
-                    true => self.save_old_pieces().map(|()| self.saved_so_far()),
-                    false => self.save_all(speed, clean, pressure),
-                });
+        let saved = self
+            .load_before(clean)
+            .and_then(|()| self.make_room())
+            .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
+                true => self.save_old_pieces().map(|()| self.saved_so_far()),
+                false => self.save_all(speed, clean, pressure),
+            });
         if saved.as_ref().is_err_and(Error::is_no_room) {
             self.checkpoints().found_no_room(true);
         }
@@ -99,6 +100,15 @@ impl Core {
                 ..self.saved_so_far()
             }),
             saved => saved,
+        }
+    }
+
+    /// What was saved before the opening comes back first: what is counted is what hot tiers have. A close need not wait
+    /// for it, as it is saved as it is.
+    fn load_before(&self, clean: bool) -> Result<()> {
+        match clean {
+            true => Ok(()),
+            false => self.load_all_saved(),
         }
     }
 
@@ -193,6 +203,7 @@ impl Core {
 
     /// Saves the next piece, gently: before the log has grown by what is between two. No checkpoint is made meanwhile.
     pub(super) fn save_piece(&self) -> Result<()> {
+        self.load_all_saved()?;
         let place = self.checkpoints().seen(|state| state.pieces.place());
         let (hold, _, mut began) = self.begin_saving();
         // There may be thousands of structures with a leaf each, or with none.

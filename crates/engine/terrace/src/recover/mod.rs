@@ -3,4 +3,3 @@
 mod nothing;
 pub mod open;
 pub mod replay;
-mod saved;

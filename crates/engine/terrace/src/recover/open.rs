@@ -28,7 +28,6 @@ use crate::planted::hot_is_in_memory;
 use crate::progress::{Teller, Work};
 use crate::recover::nothing::Nothing;
 use crate::recover::replay::{Replay, replay, threads_for};
-use crate::recover::saved::load;
 use crate::state::checkpoints::Speed;
 use crate::state::expired::Expired;
 use crate::state::loads::remove_leftovers as remove_loads;
@@ -365,7 +364,6 @@ fn recover(
     )?;
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
-    registry.keep_unreadable_in_file()?;
     if !store.has_newest_format() && hot_is_in_memory() {
         registry.bring_over()?;
         if registry.has_hot_in_memory() && !options.foreground {
@@ -389,7 +387,9 @@ fn recover(
     let behind_cut = superblock.next_sequence;
     let replayed = told(&options, |seen| {
         replay(&registry, threads, cut.sequence, behind_cut, |replay| {
-            let slots = load(&registry, &tiers, replay)?;
+            // It comes above when somebody asks for it, and by and by.
+            let slots = registry.saved_slots()?;
+            store.add_fresh(slots);
             store.has_saved(store.saving_mark(), slots);
             replay.doubt_marks(clock.believed_at_once());
             let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);

@@ -134,21 +134,6 @@ struct State {
 }
 
 impl Replay<'_> {
-    /// Applies one change that was saved, or deals it out.
-    pub fn saved(&mut self, bytes: &[u8]) -> Result<()> {
-        for effect in Effects::new(bytes) {
-            match effect.map_err(|_| damaged("what was saved is something else"))? {
-                Effect::Put { structure, key, .. } | Effect::Delete { structure, key }
-                    if !self.hands.is_empty() =>
-                {
-                    self.deal(structure, key, bytes)?;
-                }
-                effect => self.applier.change(effect)?,
-            }
-        }
-        Ok(())
-    }
-
     /// Applies one record, or deals it out.
     pub fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
         let mut rest = payload;
@@ -253,7 +238,7 @@ impl Replay<'_> {
     }
 
     /// Waits until everything dealt out so far is applied.
-    pub(super) fn wait(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         for hand in 0..self.hands.len() {
             self.send(hand)?;
         }

@@ -216,7 +216,8 @@ fn a_leaf_that_cannot_be_read_is_no_bar_to_those_behind_it() {
     let first = [0xA7; 100];
     let disk = SimDisk::new(4);
     let db = Database::open_on(disk.shared(), options()).unwrap();
-    let tree = db.tree("map").unwrap();
+    let in_file = MapOptions::new().hot_in_memory(false);
+    let tree = create(&db, "map", (Kind::Tree, Tiers::Two, false), in_file).unwrap();
     for i in 0..RECORDS {
         let value = if i < 5 { first } else { [7; 100] };
         tree.put(in_order(i), value).unwrap();

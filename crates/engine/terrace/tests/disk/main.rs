@@ -18,4 +18,5 @@ mod hot_tiers_are_saved;
 mod one_bad_page_is_no_bar_to_others;
 mod slots_for_saving_are_kept;
 mod what_was_opened_is_durable;
+mod what_was_saved_comes_when_asked_for;
 mod without_log_the_last_checkpoint_counts;

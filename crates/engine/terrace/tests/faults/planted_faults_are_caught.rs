@@ -362,9 +362,7 @@ fn usually_caught_by(fault: Fault) -> &'static str {
         Fault::LogGivenUpAtStep => "merged and cut",
         Fault::PieceWithoutGrace => "logged and not applied",
         Fault::SnapshotWithoutLog => "about to be logged",
-        Fault::PieceCountsFromItsEnd
-        | Fault::SavedForgottenAtOpening
-        | Fault::CatalogReplayedTwice => "saving",
+        Fault::PieceCountsFromItsEnd | Fault::CatalogReplayedTwice => "saving",
         Fault::SuperblockBeforeSync => "within a checkpoint",
         _ => "power cuts",
     }
@@ -419,6 +417,10 @@ fn faults_of_saving() {
         Tier::SaverSkipsDirty,
         Tier::SaverSkipsTombstones,
         Tier::StaleSavedStays,
+        Tier::SavedForgotten,
+        Tier::HotBeforeLoaded,
+        Tier::UnloadedSaved,
+        Tier::ScanPastLoaded,
     ];
     for fault in tier {
         plant(Some(fault));
@@ -440,7 +442,7 @@ fn faults_of_saving() {
     noticed(
         "its keys are as below",
         rotten_saved_page_is_an_error_of_its_keys,
-        stays(),
+        |is: bool| plant(is.then_some(Tier::UnreadableForgotten)),
     );
     let of_pages =
         |fault| move |is: bool| terrace_pages::plant(if is { fault } else { Planted::None });

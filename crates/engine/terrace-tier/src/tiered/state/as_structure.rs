@@ -15,6 +15,7 @@ use crate::Version;
 use crate::context::{TierContext, check_limits};
 use crate::estimate::estimate;
 use crate::events::{Events, TierStats};
+use crate::fault::{Fault, planted};
 use crate::fault::{Point, reached};
 use crate::merging::{catch_up, catch_up_for_many, note_written};
 use crate::method::{
@@ -45,6 +46,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
         holds: &dyn Fn() -> bool,
     ) -> Result<Option<(bool, Version)>> {
         let tiers = &self.tiers;
+        self.saved.load_key(tiers, key)?;
         let slot = tiers.context().locks.slot(tiers.id(), key);
         let Some((found, version, now_missed)) = tiers.read(slot, key, value, holds)? else {
             return Ok(None);
@@ -82,6 +84,23 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     }
 }
 
+impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
+    /// The live records next to this edge, as far as what was saved there is loaded.
+    fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
+        let loaded = match self.saved.is_left() {
+            true => self.saved.loads(&self.tiers).load_at(edge)?,
+            false => None,
+        };
+        self.purges.scan(&self.tiers, edge, window)?;
+        if let Some((low, high)) = loaded
+            && !planted(Fault::ScanPastLoaded)
+        {
+            window.restrict(&low, high.as_deref());
+        }
+        Ok(())
+    }
+}
+
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     fn id(&self) -> StructureId {
         self.tiers.id()
@@ -99,6 +118,12 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     ) -> Result<std::result::Result<bool, Missing>> {
         if let Some(there) = self.tiers.get_hot(key, value) {
             return Ok(Ok(there));
+        }
+        if self.saved.is_left() {
+            if let Err(Retry::Miss(page)) = self.saved.loads(&self.tiers).try_has(key) {
+                return Ok(Err(Missing::Page(page)));
+            }
+            self.saved.load_key(&self.tiers, key)?;
         }
         match self.tiers.look(key, value) {
             Err(Retry::Miss(page)) => return Ok(Err(Missing::Page(page))),
@@ -123,6 +148,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
+        if self.saved.is_left() && !matches!(self.saved.loads(&self.tiers).try_has(key), Ok(true)) {
+            return Ok(None);
+        }
         let found = self
             .tiers
             .look(key, value)
@@ -151,6 +179,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         if let Change::Put(value) = change {
             check_limits(context.store.page_bytes(), key, value)?;
         }
+        self.saved.load_key(tiers, key)?;
         let hash = tiers.hash(key);
         let slot = context.locks.slot_of(hash);
         if context.is_full() {
@@ -223,6 +252,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn prefault(&self, key: &[u8]) -> Result<()> {
         let tiers = &self.tiers;
+        self.saved.load_key(tiers, key)?;
         let cold = tiers.cold();
         // One step for both.
         let mut waits = Waits::of_a_change();
@@ -256,6 +286,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn apply_locked(&self, door: &WriteGuard<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let tiers = &self.tiers;
+        debug_assert!(
+            !self.saved.is_left() || !self.saved.loads(tiers).lacks(key),
+            "it was made ready"
+        );
         let store = tiers.store();
         tiers.events().writes.add(1);
         note_written(tiers.cold(), change.bytes(key));
@@ -294,7 +328,14 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
-        self.tiers.prefault_run_cold(run)
+        let reached = self.tiers.prefault_run_cold(run)?;
+        if self.saved.is_left() {
+            for i in 0..reached {
+                let loads = self.saved.loads(&self.tiers);
+                loads.load_at(Edge::From(run.key(i)))?;
+            }
+        }
+        Ok(reached)
     }
 
     fn apply_run_locked(&self, door: &WriteGuard<'_>, run: &Window) -> Result<()> {
@@ -302,12 +343,11 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn scan_up(&self, from: &[u8], window: &mut Window) -> Result<()> {
-        self.purges.scan(&self.tiers, Edge::From(from), window)
+        self.scan(Edge::From(from), window)
     }
 
     fn scan_down(&self, below: Option<&[u8]>, window: &mut Window) -> Result<()> {
-        self.purges
-            .scan(&self.tiers, below.map_or(Edge::End, Edge::Below), window)
+        self.scan(below.map_or(Edge::End, Edge::Below), window)
     }
 
     fn position(&self, key: &[u8]) -> Result<Vec<u8>> {
@@ -333,6 +373,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn estimate(&self) -> Result<Estimate> {
+        self.saved.loads(&self.tiers).load_all()?;
         let mut estimate = estimate(self.tiers.context(), self.cold(), self.hot())?;
         // While one leaf above and one below are all, a scan sees every record once; who looks at one
         // after the other misses what moves down in between.
@@ -364,6 +405,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
+        self.saved.loads(&self.tiers).load_range(low, high)?;
         if let Some(hot) = self.hot() {
             reach_edges(self.tiers.context(), hot, low, high)?;
         }
@@ -415,7 +457,15 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn warm_up(&self, records: &[(Vec<u8>, u8)]) -> Result<usize> {
-        self.promotions.warm_up(&self.tiers, records)
+        self.promotions.warm_up(&self.tiers, &self.saved, records)
+    }
+
+    fn load_saved(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.saved.load_next(&self.tiers, from)
+    }
+
+    fn saved_slots(&self) -> Result<u64> {
+        self.saved.slots(&self.tiers)
     }
 
     fn close_up_hot(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
@@ -450,6 +500,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn drop_expired(&self, key: &[u8]) -> Result<bool> {
+        self.saved.load_key(&self.tiers, key)?;
         self.tiers.drop_if_expired(key)
     }
 
