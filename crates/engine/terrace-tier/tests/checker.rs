@@ -122,7 +122,7 @@ fn run_beside<M: Method>(
     // Everything is cold at first.
     (0..8).for_each(|_| assert!(tree.sweep_once().unwrap()));
     let others = others(&context, &tree);
-    at_work::<M>(&tree, others);
+    at_work::<M>(&tree, 0, others);
 }
 
 /// A structure that was just opened: all that it has was saved, on some leaves, and comes while it is worked with.
@@ -138,12 +138,12 @@ fn run_loading<M: Method>() {
     };
     let before = two_tiers::<M>(&context, &options);
     // What was below is older, of half of the keys.
+    (0..KEYS)
+        .step_by(2)
+        .for_each(|n| put::<M>(&before, &key(n), 0));
+    (0..8).for_each(|_| assert!(before.sweep_once().unwrap()));
     for n in 0..KEYS {
-        if n % 2 == 0 {
-            put::<M>(&before, &key(n), u64::MAX);
-            (0..8).for_each(|_| assert!(before.sweep_once().unwrap()));
-        }
-        put::<M>(&before, &key(n), 0);
+        put::<M>(&before, &key(n), 1);
         for i in 0..3 {
             let between = [&key(n)[..], &[b'~', i]].concat();
             let put = before.write(&between, Change::Put(&[7; 900]), None, &mut || ());
@@ -162,12 +162,12 @@ fn run_loading<M: Method>() {
             from = next;
         }
     });
-    at_work::<M>(&tree, vec![loads]);
+    at_work::<M>(&tree, 1, vec![loads]);
 }
 
-/// Threads at work on a structure that has all keys, beside others.
-fn at_work<M: Method>(tree: &Arc<Two<M>>, mut threads: Vec<thread::JoinHandle<()>>) {
-    let written = Arc::new(Written::default());
+/// Threads at work on a structure that has all keys with this number, beside others.
+fn at_work<M: Method>(tree: &Arc<Two<M>>, first: u64, mut threads: Vec<thread::JoinHandle<()>>) {
+    let written: Arc<Written> = Arc::new(std::array::from_fn(|_| AtomicU64::new(first)));
     for writer in 0..WRITERS {
         let (tree, written) = (tree.clone(), written.clone());
         threads.push(thread::spawn(move || write::<M>(&tree, &written, writer)));

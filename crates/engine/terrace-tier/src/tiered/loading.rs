@@ -12,9 +12,9 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use terrace_access::{Attempt, Edge, Flags, Ordered, Retry, Value, Waits, Window};
-use terrace_base::Result;
 use terrace_base::sync::Mutex;
 use terrace_base::sync::atomic::{AtomicBool, Ordering};
+use terrace_base::{Error, Result};
 use terrace_pages::{PageStore, Space};
 
 use super::entry::{until, until_settled};
@@ -29,6 +29,12 @@ use crate::value::{Guard, free_large};
 const AT_ONCE: usize = 64;
 /// Hot leaves that make room for a leaf that is loaded, before its records go straight to the cold tier.
 const HELP_ENOUGH: u64 = 160;
+
+/// Ranges of a structure that are kept in mind, each by two positions.
+const MOST_RANGES: usize = match cfg!(feature = "planted-faults") {
+    true => 8,
+    false => 512,
+};
 
 /// A range of positions; `None` is the end.
 pub(super) type Range = (Vec<u8>, Option<Vec<u8>>);
@@ -106,10 +112,10 @@ impl Loaded {
 }
 
 impl Loading {
-    /// Of a structure that was opened, of which something is saved, or nothing.
-    pub fn of(is_saved: bool) -> Loading {
+    /// Of a structure that was opened, of which something is saved.
+    pub fn begin() -> Loading {
         Loading {
-            is_left: AtomicBool::new(is_saved && !planted(Fault::SavedForgotten)),
+            is_left: AtomicBool::new(!planted(Fault::SavedForgotten)),
             ..Loading::default()
         }
     }
@@ -211,22 +217,46 @@ impl<P: Pair> Loads<'_, P> {
     /// Blocking.
     pub fn load_at(&self, edge: Edge<'_>) -> Result<Option<Range>> {
         let loading = self.loading;
-        loop {
-            if !loading.is_left() {
-                return Ok(None);
-            }
-            let around = loading.loaded.lock().around(edge);
-            if around.is_some() {
-                return Ok(around);
-            }
-            match self.load_leaf(edge, PageStore::settle) {
-                Err(e) if e.is_unreadable() && planted(Fault::UnreadableForgotten) => {
-                    let range = loading.loaded.lock().between(edge);
-                    loading.add(range);
-                }
-                loaded => loaded?,
-            }
+        let edge = match edge {
+            // Nothing lies below the first position.
+            Edge::Below(b"") => Edge::From(b""),
+            edge => edge,
+        };
+        let around = || match loading.is_left() {
+            true => loading.loaded.lock().around(edge).map(Some),
+            false => Some(None),
+        };
+        if let Some(range) = around() {
+            return Ok(range);
         }
+        self.load_before(edge)?;
+        match self.load_leaf(edge, PageStore::settle) {
+            Err(e) if e.is_unreadable() && planted(Fault::UnreadableForgotten) => {
+                let range = loading.loaded.lock().between(edge);
+                loading.add(range);
+            }
+            loaded => loaded?,
+        }
+        around().ok_or_else(|| {
+            let what = "a page of what was saved of a hot tier covers no position that leads to it";
+            Error::corrupt("data", None, what)
+        })
+    }
+
+    /// Where there are many ranges already, what lies between the one before this edge and the edge comes first: so they
+    /// become no more.
+    fn load_before(&self, edge: Edge<'_>) -> Result<()> {
+        let Edge::From(position) = edge else {
+            return Ok(());
+        };
+        let mut next = {
+            let loaded = self.loading.loaded.lock();
+            (loaded.0.len() >= MOST_RANGES).then(|| loaded.between(edge).0)
+        };
+        while let Some(from) = next.filter(|from| from.as_slice() < position) {
+            next = self.load_next(&from)?;
+        }
+        Ok(())
     }
 
     /// Loads all that lies in this range. Blocking.
@@ -303,6 +333,7 @@ impl<P: Pair> Loads<'_, P> {
             let loaded = (saved.low.clone(), saved.high.clone());
             if planted(Fault::LoadedEarly) {
                 self.loading.add(loaded);
+                terrace_base::sync::yield_now();
                 return self.put_all(saved);
             }
             self.put_all(saved)?;

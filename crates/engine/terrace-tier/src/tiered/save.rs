@@ -47,7 +47,7 @@ fn kept(flags: Flags) -> Flags {
 pub(super) struct Saved<P: Pair> {
     tree: Mutex<Option<Arc<P::Hot>>>,
     /// Which of it is in the hot tier again after an opening.
-    loading: Loading,
+    loading: Option<Box<Loading>>,
     /// It is made aside: the catalog does not name it yet.
     is_aside: bool,
 }
@@ -57,43 +57,39 @@ impl<P: Pair> Saved<P> {
     pub fn open(store: &Arc<PageStore>, root: Option<PageId>) -> Saved<P> {
         let tree = root.map(|root| Arc::new(P::Hot::open(store, root, Class::Cold)));
         Saved {
-            loading: Loading::of(tree.is_some()),
+            loading: tree.is_some().then(|| Box::new(Loading::begin())),
             tree: Mutex::new(tree),
             is_aside: false,
         }
     }
 
-    /// Whether some of it may not be loaded yet.
+    /// What loads it, as long as some of it may not be loaded yet.
     #[inline]
-    pub fn is_left(&self) -> bool {
-        self.loading.is_left()
-    }
-
-    /// What loads it.
-    pub fn loads<'l>(&'l self, tiers: &'l Tiers<P>) -> Loads<'l, P> {
-        Loads {
+    pub fn loads<'l>(&'l self, tiers: &'l Tiers<P>) -> Option<Loads<'l, P>> {
+        let loading = self.loading.as_deref().filter(|all| all.is_left())?;
+        Some(Loads {
             tiers,
             tree: self.tree(),
-            loading: &self.loading,
-        }
+            loading,
+        })
     }
 
     /// Has the range of this key in the hot tier, if anything of it was saved. Blocking.
     #[inline]
     pub fn load_key(&self, tiers: &Tiers<P>, key: &[u8]) -> Result<()> {
-        match self.is_left() && !planted(Fault::HotBeforeLoaded) {
-            true => self.loads(tiers).load_key(key),
-            false => Ok(()),
+        match self.loads(tiers) {
+            Some(loads) if !planted(Fault::HotBeforeLoaded) => loads.load_key(key),
+            _ => Ok(()),
         }
     }
 
     /// Loads the next leaf from this position on; see [`crate::Structure::load_saved`].
     pub fn load_next(&self, tiers: &Tiers<P>, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let _at_work = tiers.context().background.read();
-        if !self.is_left() || tiers.is_retired() {
-            return Ok(None);
+        match self.loads(tiers).filter(|_| !tiers.is_retired()) {
+            Some(loads) => loads.load_next(from),
+            None => Ok(None),
         }
-        self.loads(tiers).load_next(from)
     }
 
     /// About how many slots it takes. Reads some inner pages.
@@ -132,17 +128,17 @@ impl<P: Pair> Saved<P> {
     pub fn save_anew(&self, tiers: &Tiers<P>) -> Result<()> {
         {
             let _at_work = tiers.context().background.read();
-            if !tiers.is_retired() {
-                self.loads(tiers).load_all()?;
+            if let Some(loads) = self.loads(tiers).filter(|_| !tiers.is_retired()) {
+                loads.load_all()?;
             }
         }
-        if self.is_left() {
+        if self.loads(tiers).is_some() {
             let what = "of what was saved of a hot tier more than one page cannot be read";
             return Err(Error::corrupt("data", None, what));
         }
         let aside = Saved::<P> {
             tree: Mutex::new(None),
-            loading: Loading::default(),
+            loading: None,
             is_aside: true,
         };
         let made = aside
@@ -199,7 +195,8 @@ impl<P: Pair> Saved<P> {
         if !tiers.is_in_memory() || tiers.is_retired() {
             return Ok(None);
         }
-        let end = match self.loading.loaded_up_to(from) {
+        let loading = self.loading.as_deref();
+        let end = match loading.map_or(Ok(None), |loading| loading.loaded_up_to(from)) {
             Ok(end) => end,
             // There it is as it was saved.
             Err(end) if !planted(Fault::UnloadedSaved) => return Ok(end),

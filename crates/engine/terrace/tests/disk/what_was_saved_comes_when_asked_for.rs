@@ -61,6 +61,49 @@ fn an_opening_reads_little_and_a_lookup_what_it_needs() {
     }
 }
 
+/// From either end, from the middle, and where nothing can be.
+#[test]
+fn a_scan_finds_what_was_saved() {
+    for kind in [Kind::Tree, Kind::Lsm] {
+        let disk = closed(kind, 1);
+        let mut keys: Vec<_> = (0..RECORDS).map(key).collect();
+        keys.sort_unstable();
+        let found =
+            |record: Option<terrace::Result<(Vec<u8>, Vec<u8>)>>| record.unwrap().unwrap().0;
+        let nothing: &[u8] = &[];
+        let opened = || Database::open_on(disk.shared(), options()).unwrap();
+        let [first, last] = [keys[0], keys[keys.len() - 1]];
+        let db = opened();
+        let map = db.map("m").unwrap();
+        let tree = map.as_tree().unwrap();
+        assert!(tree.range(..nothing).unwrap().next_back().is_none());
+        assert_eq!(found(tree.iter().unwrap().next_back()), last, "{kind}");
+        assert_eq!(found(tree.iter().unwrap().next()), first, "{kind}");
+        for at in [7, 5000, 4999, 11_000] {
+            assert_eq!(found(tree.range(keys[at]..).unwrap().next()), keys[at]);
+            let mut below = tree.range(..keys[at]).unwrap();
+            assert_eq!(found(below.next_back()), keys[at - 1], "{kind}");
+        }
+        drop((map, db));
+        for is_up in [true, false] {
+            let db = opened();
+            let map = db.map("m").unwrap();
+            let tree = map.as_tree().unwrap();
+            let all = tree.iter().unwrap();
+            let seen: Vec<_> = match is_up {
+                true => all.map(|record| record.unwrap().0).collect(),
+                false => all.rev().map(|record| record.unwrap().0).collect(),
+            };
+            assert_eq!(seen.len(), keys.len(), "{kind}");
+            let in_order = |(at, seen): (usize, &Vec<u8>)| match is_up {
+                true => seen == &keys[at],
+                false => seen == &keys[keys.len() - 1 - at],
+            };
+            assert!(seen.iter().enumerate().all(in_order), "{kind}");
+        }
+    }
+}
+
 #[test]
 fn what_does_not_fit_any_more_goes_down() {
     for kind in KINDS {

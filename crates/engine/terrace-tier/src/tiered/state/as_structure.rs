@@ -87,9 +87,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
 impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Tiered<H, C> {
     /// The live records next to this edge, as far as what was saved there is loaded.
     fn scan(&self, edge: Edge<'_>, window: &mut Window) -> Result<()> {
-        let loaded = match self.saved.is_left() {
-            true => self.saved.loads(&self.tiers).load_at(edge)?,
-            false => None,
+        let loaded = match self.saved.loads(&self.tiers) {
+            Some(loads) => loads.load_at(edge)?,
+            None => None,
         };
         self.purges.scan(&self.tiers, edge, window)?;
         if let Some((low, high)) = loaded
@@ -119,8 +119,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         if let Some(there) = self.tiers.get_hot(key, value) {
             return Ok(Ok(there));
         }
-        if self.saved.is_left() {
-            if let Err(Retry::Miss(page)) = self.saved.loads(&self.tiers).try_has(key) {
+        if let Some(loads) = self.saved.loads(&self.tiers) {
+            if let Err(Retry::Miss(page)) = loads.try_has(key) {
                 return Ok(Err(Missing::Page(page)));
             }
             self.saved.load_key(&self.tiers, key)?;
@@ -148,7 +148,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn get_locked(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
-        if self.saved.is_left() && !matches!(self.saved.loads(&self.tiers).try_has(key), Ok(true)) {
+        if let Some(loads) = self.saved.loads(&self.tiers)
+            && !matches!(loads.try_has(key), Ok(true))
+        {
             return Ok(None);
         }
         let found = self
@@ -287,7 +289,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     fn apply_locked(&self, door: &WriteGuard<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
         let tiers = &self.tiers;
         debug_assert!(
-            !self.saved.is_left() || !self.saved.loads(tiers).lacks(key),
+            !self
+                .saved
+                .loads(tiers)
+                .is_some_and(|loads| loads.lacks(key)),
             "it was made ready"
         );
         let store = tiers.store();
@@ -329,9 +334,8 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
 
     fn prefault_run(&self, run: &Window) -> Result<usize> {
         let reached = self.tiers.prefault_run_cold(run)?;
-        if self.saved.is_left() {
+        if let Some(loads) = self.saved.loads(&self.tiers) {
             for i in 0..reached {
-                let loads = self.saved.loads(&self.tiers);
                 loads.load_at(Edge::From(run.key(i)))?;
             }
         }
@@ -373,7 +377,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn estimate(&self) -> Result<Estimate> {
-        self.saved.loads(&self.tiers).load_all()?;
+        if let Some(loads) = self.saved.loads(&self.tiers) {
+            loads.load_all()?;
+        }
         let mut estimate = estimate(self.tiers.context(), self.cold(), self.hot())?;
         // While one leaf above and one below are all, a scan sees every record once; who looks at one
         // after the other misses what moves down in between.
@@ -405,7 +411,9 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
     }
 
     fn prefault_cut(&self, low: &[u8], high: Option<&[u8]>) -> Result<()> {
-        self.saved.loads(&self.tiers).load_range(low, high)?;
+        if let Some(loads) = self.saved.loads(&self.tiers) {
+            loads.load_range(low, high)?;
+        }
         if let Some(hot) = self.hot() {
             reach_edges(self.tiers.context(), hot, low, high)?;
         }
