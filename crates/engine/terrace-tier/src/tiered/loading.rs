@@ -254,7 +254,7 @@ impl<P: Pair> Loads<'_, P> {
             (loaded.0.len() >= MOST_RANGES).then(|| loaded.between(edge).0)
         };
         while let Some(from) = next.filter(|from| from.as_slice() < position) {
-            next = self.load_next(&from)?;
+            next = self.load_from(&from, PageStore::settle)?;
         }
         Ok(())
     }
@@ -274,11 +274,19 @@ impl<P: Pair> Loads<'_, P> {
     /// Loads the next leaf from this position on that is not loaded. Where to go on, or nothing at the end. What cannot
     /// be read is passed over. Blocking.
     pub fn load_next(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.load_from(from, PageStore::settle_in_order)
+    }
+
+    fn load_from(
+        &self,
+        from: &[u8],
+        settle: impl Fn(&PageStore, Retry) -> Result<()>,
+    ) -> Result<Option<Vec<u8>>> {
         let part = self.loading.part(from);
         if part.is_loaded {
             return Ok(part.end);
         }
-        match self.load_leaf(Edge::From(from), PageStore::settle_in_order) {
+        match self.load_leaf(Edge::From(from), settle) {
             Ok(()) => Ok(self.loading.part(from).end),
             Err(e) if e.is_unreadable() => Ok(self
                 .tree
