@@ -39,6 +39,7 @@ fn store() -> Arc<PageStore> {
         learnt: [0; 40],
         next_structure: 1,
         next_sequence: 1,
+        unlogged_from: 1,
         catalog_root: PageId::NONE,
         clean: true,
     };

@@ -25,7 +25,7 @@ use crate::parts::large::{Large, LargeGuard};
 use crate::parts::pace::Pace;
 use crate::parts::pinned::PinState;
 use crate::parts::space_quota::{Space, SpaceQuota};
-use crate::parts::space_reservations::SavingMark;
+use crate::parts::space_reservations::{SavedPart, SavingMark};
 
 /// The page store: pages of one size that are read and changed in memory, and that checkpoints make durable.
 pub struct PageStore {
@@ -357,10 +357,10 @@ done_by! { self.pager.storage();
     /// # Errors
     /// Those of the disk.
     pub fn remove_leftovers(&self) -> Result<()>;
-    /// Whether the files are of the newest version of the format, or will be from the next checkpoint on.
-    pub fn has_newest_format(&self) -> bool;
-    /// From the next checkpoint on the files are of the newest version of the format, which older programs refuse.
-    pub fn raise_format(&self);
+    /// The version of the format that the files are of, or will be from the next checkpoint on.
+    pub fn format_version(&self) -> u32;
+    /// From the next checkpoint on the files are of this version of the format at least, which older programs refuse.
+    pub fn raise_format(&self, version: u32);
     /// The backup to this set, whose image was pinned last with these slots, has failed.
     pub fn backup_failed(&self, set: u64, written: Option<SlotSet>);
     /// Gives up the oldest pin for this cause, if any slot is kept for pins; tells whether it did.
@@ -389,12 +389,20 @@ done_by! { self.pager.storage().common().claims;
     pub fn large_since(&self) -> u64;
     /// What is counted of both now: at an instant, where nothing is to be overlooked.
     pub fn saving_mark(&self) -> SavingMark;
-    /// A pass that began then is complete: what it has saved takes `slots` slots, which are kept free for the next one.
-    pub fn has_saved(&self, mark: SavingMark, slots: u64);
+    /// A pass over this that began then is complete: what it has saved takes `slots` slots, which are kept free for the next
+    /// one.
+    pub fn has_saved(&self, what: SavedPart, mark: SavingMark, slots: u64);
+    /// Of what has no log nothing was changed before this was counted, since it was saved.
+    pub fn unlogged_is_saved(&self, mark: SavingMark);
     /// What this round of pieces has saved so far takes `slots` slots: what it will grow by is kept free beside.
     pub fn has_saved_part(&self, slots: u64);
     /// A checkpoint is durable over which the log is replayed from then on.
     pub fn replays_from(&self, mark: SavingMark);
+    /// From now on slots are kept for a whole pass, not for the next pieces of one alone: what has no log cannot be saved
+    /// in pieces, with checkpoints between them.
+    pub fn keep_whole_pass(&self);
+    /// A whole pass has saved what takes `slots` slots so far; 0 once a checkpoint with it is durable, or it was given up.
+    pub fn pass_has_saved(&self, slots: u64);
     /// No slots are kept for a pass any more: nobody writes, and all is saved.
     pub fn all_is_saved(&self);
     /// Checkpoints cut the file behind its last page from now on, and leave nothing for who writes next.

@@ -12,6 +12,7 @@ pub fn info() -> CheckpointMeta {
         learnt: [0; LEARNT_BYTES],
         next_structure: 1,
         next_sequence: 1,
+        unlogged_from: 1,
         catalog_root: PageId::NONE,
         clean: false,
     }

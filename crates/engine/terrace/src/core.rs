@@ -37,6 +37,7 @@ use crate::state::reader::Reader;
 use crate::state::rounds::Rounds;
 use crate::state::series::Series;
 use crate::state::transactions::Figures;
+use crate::state::unlogged::Unlogged;
 
 /// The parts of one database. Background threads hold it, handles hold it through
 /// [`Handle`](crate::handle::shared::Handle).
@@ -66,6 +67,8 @@ pub struct Core {
     reader: Reader,
     /// Whether all that was saved of hot tiers is in them again.
     loaded_saved: AtomicBool,
+    /// Whether what has no log is in it for a while.
+    unlogged: Unlogged,
 }
 
 /// The parts that an opening brings.
@@ -122,6 +125,7 @@ impl Core {
         heads: Heads;
         reader: Reader;
         loaded_saved: AtomicBool;
+        unlogged: Unlogged;
     }
 
     #[cfg(feature = "backup")]
@@ -152,6 +156,7 @@ impl Core {
             demotion: Demotion::new(opened.tiers.clone(), !opened.options.foreground),
             transactions: Figures::default(),
             loaded_saved: AtomicBool::new(opened.opening.created),
+            unlogged: Unlogged::default(),
             turn: Arc::default(),
             heads: Heads::default(),
             reader: Reader::new(

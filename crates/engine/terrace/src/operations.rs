@@ -262,6 +262,19 @@ impl Operations {
         }
     }
 
+    /// Waits until all that was begun so far has ended, operations and pauses. The caller holds none.
+    ///
+    /// # Errors
+    /// When the database has failed so that it cannot answer any more.
+    pub fn wait_for_all(&self) -> Result<()> {
+        match self.enter() {
+            Err(e) if self.state() != CLOSED => return Err(e),
+            _ => {}
+        }
+        self.quiesce();
+        Ok(())
+    }
+
     /// Waits until no thread holds an operation, and keeps it so while the answer lives.
     ///
     /// # Errors

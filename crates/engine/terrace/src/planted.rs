@@ -143,6 +143,16 @@ pub enum Fault {
     NewBeforeOld,
     /// All that is left is saved at once while no call is at work, however much that is.
     EndlessPause,
+    /// What is changed of structures without log is not logged while they are saved.
+    UnloggedNotLogged,
+    /// What the log has of structures without log behind the cut is replayed.
+    UnloggedBeyondCut,
+    /// What the log has of them from an earlier checkpoint is replayed over what was saved since.
+    UnloggedFromTheBeginning,
+    /// Who saves them does not wait for changes that are not logged.
+    UnloggedUnawaited,
+    /// What the log has of them is shown to who reads the changes.
+    UnloggedShown,
     /// Who waits for a page that cannot be read is not told.
     WaiterLostByError,
     /// Who waits for a page is not told when the database is closed.
@@ -224,6 +234,15 @@ impl Fault {
         Fault::RemovedUnread,
         Fault::GoneShown,
         Fault::PutsOutliveRange,
+    ];
+
+    /// Those of structures without log.
+    pub const OF_UNLOGGED: [Fault; 5] = [
+        Fault::UnloggedNotLogged,
+        Fault::UnloggedBeyondCut,
+        Fault::UnloggedFromTheBeginning,
+        Fault::UnloggedUnawaited,
+        Fault::UnloggedShown,
     ];
 
     /// Those of who waits for a page without a thread.

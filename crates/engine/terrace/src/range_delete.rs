@@ -100,7 +100,8 @@ impl Core {
         };
         let (whole, with_part) = (payload(None), payload(Some(part)));
         let bytes = with_part.len().max(whole.len());
-        let reservation = open.spec.logged.then(|| self.log().reserve_urgent(bytes));
+        let may_log = open.spec.logged || open.spec.in_memory;
+        let reservation = may_log.then(|| self.log().reserve_urgent(bytes));
         let mut reservation = self.heard(reservation.transpose())?;
         let mut appended = None;
         // A long step is waited for while others go on.
@@ -116,9 +117,10 @@ impl Core {
             {
                 return Ok(Done::Claimed(claim));
             }
+            let logs = self.logs(open);
             let mut log = |has_part: bool| {
                 let payload = if has_part { &with_part } else { &whole };
-                if let Some(reservation) = reservation.as_mut()
+                if let Some(reservation) = reservation.as_mut().filter(|_| logs)
                     && !planted(Fault::CutUnlogged)
                 {
                     appended = Some(self.log().append(reservation, &[payload]));

@@ -50,6 +50,7 @@ fn cut() -> CheckpointMeta {
         learnt: [0; 40],
         next_structure: 1,
         next_sequence: 0,
+        unlogged_from: 0,
         catalog_root: PageId::NONE,
         clean: true,
     }

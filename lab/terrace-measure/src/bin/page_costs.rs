@@ -26,6 +26,7 @@ fn info() -> CheckpointMeta {
         learnt: [0; 40],
         next_structure: 0,
         next_sequence: 0,
+        unlogged_from: 0,
         catalog_root: PageId::NONE,
         clean: true,
     }

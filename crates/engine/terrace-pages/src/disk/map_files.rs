@@ -7,7 +7,6 @@ use terrace_base::sync::atomic::Ordering;
 use terrace_base::{Error, PageId, Result};
 
 use crate::disk::Storage;
-use crate::map::superblock::FORMAT_VERSION;
 use crate::map::{
     DeltaCursor, FoldCursor, MapFile, MapWriter, Place, STEP, Superblock, base_bytes,
     journal_bytes, should_fold,
@@ -225,10 +224,7 @@ impl Storage {
             }
         });
         synced.map_err(|e| self.common().poison(&e))?;
-        let version = match self.newest_format.load(Ordering::Relaxed) {
-            true => FORMAT_VERSION,
-            false => last.version,
-        };
+        let version = self.format_version();
         let superblock = Superblock {
             version,
             generation,
@@ -279,11 +275,11 @@ impl Storage {
         self.durable.lock().superblock.clone()
     }
 
-    pub fn has_newest_format(&self) -> bool {
-        self.newest_format.load(Ordering::SeqCst)
+    pub fn format_version(&self) -> u32 {
+        self.format_version.load(Ordering::SeqCst)
     }
 
-    pub fn raise_format(&self) {
-        self.newest_format.store(true, Ordering::SeqCst);
+    pub fn raise_format(&self, version: u32) {
+        self.format_version.fetch_max(version, Ordering::SeqCst);
     }
 }

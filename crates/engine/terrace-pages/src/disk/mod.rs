@@ -11,11 +11,10 @@ pub(crate) mod write;
 use std::sync::Arc;
 
 use terrace_base::disk::{Disk, DiskFile};
-use terrace_base::sync::atomic::AtomicBool;
+use terrace_base::sync::atomic::AtomicU32;
 use terrace_base::sync::{Mutex, MutexGuard};
 
 use crate::frames::Frames;
-use crate::map::superblock::FORMAT_VERSION;
 use crate::parts::buffers::Buffers;
 use crate::parts::common::Common;
 use crate::parts::durable::{Durable, Reserved};
@@ -34,7 +33,7 @@ pub(crate) struct Storage {
     map_reserved: Mutex<Reserved>,
     pinned: Pinned,
     /// See [`crate::PageStore::raise_format`].
-    newest_format: AtomicBool,
+    format_version: AtomicU32,
     /// Last: see there.
     frames: Frames,
 }
@@ -53,7 +52,7 @@ impl Storage {
             data,
             growing: Mutex::default(),
             buffers: Buffers::new(common.layout.write_batch, common.page_bytes()),
-            newest_format: AtomicBool::new(durable.superblock.version == FORMAT_VERSION),
+            format_version: AtomicU32::new(durable.superblock.version),
             durable: Mutex::new(durable),
             map_reserved: Mutex::default(),
             pinned: Pinned::default(),

@@ -11,8 +11,13 @@ use terrace_base::codec::{Reader, u32_at, u64_at};
 use terrace_base::{Error, PageId, Result};
 
 /// The newest version of the format that this program reads and writes, and the oldest, which it writes as long as nothing
-/// needs a newer one: from 2 on hot tiers may lie in memory alone, and replay may begin before the cut of a checkpoint.
-pub const FORMAT_VERSION: u32 = 2;
+/// needs a newer one: from [`HOT_IN_MEMORY`] on hot tiers may lie in memory alone, and replay may begin before the cut of a
+/// checkpoint; from [`UNLOGGED_IN_MEMORY`] on also those of structures without log, of which the log then has a part.
+pub const FORMAT_VERSION: u32 = UNLOGGED_IN_MEMORY;
+/// See [`FORMAT_VERSION`].
+pub const HOT_IN_MEMORY: u32 = 2;
+/// See [`FORMAT_VERSION`].
+pub const UNLOGGED_IN_MEMORY: u32 = 3;
 /// See [`FORMAT_VERSION`].
 pub const OLDEST_VERSION: u32 = 1;
 /// Name of the data file.
@@ -65,8 +70,11 @@ pub struct Superblock {
     pub learnt: [u8; LEARNT_BYTES],
     /// Number for the next structure.
     pub next_structure: u32,
-    /// Sequence number of the first record of the log to be replayed.
+    /// Sequence number of the first record of the log behind the cut. Replay may begin before it.
     pub next_sequence: u64,
+    /// Of structures without log what the log has from this sequence number to [`Superblock::next_sequence`] is replayed,
+    /// and nothing else.
+    pub unlogged_from: u64,
     /// The catalog's root page.
     pub catalog_root: PageId,
     /// Whether the database was closed with this checkpoint, and nothing has been logged since.
@@ -140,6 +148,9 @@ impl Superblock {
         out.extend_from_slice(&self.catalog_root.0.to_le_bytes());
         out.extend_from_slice(&self.next_structure.to_le_bytes());
         out.push(u8::from(self.clean));
+        if self.version >= UNLOGGED_IN_MEMORY {
+            out.extend_from_slice(&self.unlogged_from.to_le_bytes());
+        }
         block.fill(0);
         block[..out.len()].copy_from_slice(&out);
         let checksum = block_checksum(block, (self.generation % 2) as usize);
@@ -170,7 +181,7 @@ impl Superblock {
 
     fn fields(version: u32, bytes: &[u8]) -> Option<Superblock> {
         let mut r = Reader::new(bytes);
-        Some(Superblock {
+        let mut superblock = Superblock {
             version,
             page_bytes: r.u32()?,
             database: r.u64()?,
@@ -188,6 +199,7 @@ impl Superblock {
             log_position: r.bytes(24)?.try_into().ok()?,
             learnt: r.bytes(LEARNT_BYTES)?.try_into().ok()?,
             next_sequence: r.u64()?,
+            unlogged_from: 0,
             catalog_root: PageId(r.u64()?),
             next_structure: r.u32()?,
             clean: match r.u8()? {
@@ -195,7 +207,12 @@ impl Superblock {
                 1 => true,
                 _ => return None,
             },
-        })
+        };
+        superblock.unlogged_from = match version >= UNLOGGED_IN_MEMORY {
+            true => r.u64()?,
+            false => superblock.next_sequence,
+        };
+        Some(superblock)
     }
 
     /// Numbers that no writer writes, although the checksum is right.
@@ -214,6 +231,13 @@ impl Superblock {
             if number >= NUMBER_LIMIT {
                 return Some(format!("a {what} of number {number}"));
             }
+        }
+        if self.unlogged_from > self.next_sequence {
+            let from = self.unlogged_from;
+            return Some(format!(
+                "record {from} of the log before {}",
+                self.next_sequence
+            ));
         }
         if self.epoch >= u64::from(EPOCH_LIMIT) {
             return Some(format!("an epoch of {}", self.epoch));

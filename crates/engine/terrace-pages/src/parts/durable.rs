@@ -19,8 +19,10 @@ pub struct CheckpointMeta {
     pub learnt: [u8; LEARNT_BYTES],
     /// Number for the next structure.
     pub next_structure: u32,
-    /// Sequence number of the first record to be replayed.
+    /// Sequence number of the first record behind the cut.
     pub next_sequence: u64,
+    /// Sequence number of the first record of which what is said of structures without log is replayed.
+    pub unlogged_from: u64,
     /// The catalog's root page.
     pub catalog_root: PageId,
     /// Whether the database is being closed and nothing will be logged after the cut.
@@ -43,6 +45,7 @@ impl CheckpointMeta {
             learnt: self.learnt,
             next_structure: self.next_structure,
             next_sequence: self.next_sequence,
+            unlogged_from: self.unlogged_from,
             catalog_root: self.catalog_root,
             clean: self.clean,
         }

@@ -22,15 +22,29 @@ pub struct SavingMark {
     large: u64,
 }
 
+/// What was gone through of all that lies in memory alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SavedPart {
+    /// All.
+    All,
+    /// What has a log: it is saved in pieces.
+    Logged,
+    /// What has none.
+    Unlogged,
+}
+
 /// What writers have been promised of the free space, and what they have asked for.
 #[derive(Default)]
 pub(crate) struct SpaceReservations {
     /// Sums of what was promised to those who change much under one write guard: pages to become dirty, new ones.
     promised: [AtomicU64; 2],
-    /// Slots that what was saved last of what lies in memory alone takes: a pass may write all of them anew.
-    saved: AtomicU64,
-    /// Slots for what became dirty there: all so far, and of them those that were counted when the last pass began.
-    fresh: [AtomicU64; 2],
+    /// Slots that what was saved last of what lies in memory alone takes, in pieces and without log: a pass may write all
+    /// of them anew.
+    saved: [AtomicU64; 2],
+    /// Slots for what became dirty there: all so far.
+    fresh: AtomicU64,
+    /// Of them those that were counted when the last pass began, over what is saved in pieces and over what has no log.
+    before: [AtomicU64; 2],
     /// Slots for what is dirty there now, at most.
     dirty: AtomicU64,
     /// Slots that what is saved has by now, of them.
@@ -38,6 +52,9 @@ pub(crate) struct SpaceReservations {
     /// Slots for large values that are put beside it: all so far, and of them those before the place where replay
     /// begins.
     large: [AtomicU64; 2],
+    /// Whether slots are kept for a whole pass, and how many a pass that goes on has taken of them.
+    whole_pass: AtomicBool,
+    pass_held: AtomicU64,
     /// Nobody writes any more, and all is saved.
     all_saved: AtomicBool,
     /// Slots for others that were missing when a writer that does not wait was sent away.
@@ -49,6 +66,16 @@ pub(crate) struct SpaceReservations {
     compact_below: AtomicU64,
     /// Whether checkpoints leave no room at the end of the file.
     compact_tight: AtomicBool,
+}
+
+impl SavingMark {
+    /// What was counted before both.
+    pub fn min(self, other: SavingMark) -> SavingMark {
+        SavingMark {
+            fresh: self.fresh.min(other.fresh),
+            large: self.large.min(other.large),
+        }
+    }
 }
 
 impl SpaceReservations {
@@ -97,12 +124,14 @@ impl SpaceReservations {
 
     /// Pages that the next pieces make or change.
     fn next_pieces(&self, memory: u64) -> u64 {
-        let [all, before] = &self.fresh;
-        let before = before.load(Ordering::Relaxed);
-        let fresh = all.load(Ordering::Relaxed).saturating_sub(before);
+        let fresh = self.fresh_since();
         // More than lies there cannot become dirty there.
         let most = memory + memory / 4;
-        let saved = self.saved.load(Ordering::Relaxed);
+        let saved = self.all_saved_slots();
+        if self.whole_pass.load(Ordering::Relaxed) {
+            let held = self.pass_held.load(Ordering::Relaxed);
+            return (saved + fresh.min(most)).saturating_sub(held) + UNCOUNTED.min(memory);
+        }
         let dirty = self.dirty.load(Ordering::Relaxed).min(most);
         let more = match planted(Planted::GrowthUnpromised) {
             true => 0,
@@ -111,9 +140,20 @@ impl SpaceReservations {
         (saved + fresh.min(most)) / PIECES_KEPT + more + UNCOUNTED.min(memory)
     }
 
+    /// Slots for what became dirty since the older of the last passes.
+    fn fresh_since(&self) -> u64 {
+        let [a, b] = [0, 1].map(|i| self.before[i].load(Ordering::Relaxed));
+        self.fresh.load(Ordering::Relaxed).saturating_sub(a.min(b))
+    }
+
+    fn all_saved_slots(&self) -> u64 {
+        let slots = |saved: &AtomicU64| saved.load(Ordering::Relaxed);
+        self.saved.iter().map(slots).sum()
+    }
+
     /// As much became dirty in memory alone as takes `slots` slots once it is saved.
     pub fn add_fresh(&self, slots: u64) {
-        self.fresh[0].fetch_add(slots, Ordering::Relaxed);
+        self.fresh.fetch_add(slots, Ordering::Relaxed);
         self.dirty.fetch_add(slots, Ordering::Relaxed);
     }
 
@@ -137,7 +177,7 @@ impl SpaceReservations {
 
     /// What is counted now.
     pub fn saving_mark(&self) -> SavingMark {
-        let [fresh, large] = [&self.fresh, &self.large].map(|[all, _]| all.load(Ordering::Relaxed));
+        let [fresh, large] = [&self.fresh, &self.large[0]].map(|all| all.load(Ordering::Relaxed));
         SavingMark { fresh, large }
     }
 
@@ -146,17 +186,37 @@ impl SpaceReservations {
         self.held.fetch_max(slots, Ordering::Relaxed);
     }
 
-    /// A pass that began then is complete: what it has saved takes `slots` slots.
-    pub fn has_saved(&self, mark: SavingMark, slots: u64) {
-        self.fresh[1].store(mark.fresh, Ordering::Relaxed);
-        self.saved.store(slots, Ordering::Relaxed);
-        self.held.store(slots, Ordering::Relaxed);
+    /// A pass over this that began then is complete: what it has saved takes `slots` slots.
+    pub fn has_saved(&self, what: SavedPart, mark: SavingMark, slots: u64) {
+        let (of, others) = match what {
+            SavedPart::Unlogged => (1, None),
+            SavedPart::Logged => (0, None),
+            SavedPart::All => (0, Some(1)),
+        };
+        for (i, slots) in [(of, slots)].into_iter().chain(others.map(|i| (i, 0))) {
+            self.before[i].store(mark.fresh, Ordering::Relaxed);
+            self.saved[i].store(slots, Ordering::Relaxed);
+        }
+        let all = self.all_saved_slots();
+        self.held.store(all, Ordering::Relaxed);
         // What was removed together was not told.
-        let fresh = self.fresh[0]
-            .load(Ordering::Relaxed)
-            .saturating_sub(mark.fresh);
         let dirty = self.dirty.load(Ordering::Relaxed);
-        self.take_dirty(dirty.saturating_sub(slots + fresh));
+        self.take_dirty(dirty.saturating_sub(all + self.fresh_since()));
+    }
+
+    /// Of what has no log nothing was changed since it was saved.
+    pub fn unlogged_is_saved(&self, mark: SavingMark) {
+        self.before[1].store(mark.fresh, Ordering::Relaxed);
+    }
+
+    /// Slots are kept for a whole pass from now on.
+    pub fn keep_whole_pass(&self) {
+        self.whole_pass.store(true, Ordering::Relaxed);
+    }
+
+    /// A whole pass has taken so many of them.
+    pub fn pass_has_saved(&self, slots: u64) {
+        self.pass_held.store(slots, Ordering::Relaxed);
     }
 
     /// A checkpoint is durable over which the log is replayed from then on.

@@ -40,6 +40,7 @@ pub fn info(stamp: u64) -> CheckpointMeta {
         learnt: [2; 40],
         next_structure: 3,
         next_sequence: stamp,
+        unlogged_from: stamp,
         catalog_root: PageId::NONE,
         clean: false,
     }

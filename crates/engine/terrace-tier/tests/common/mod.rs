@@ -97,6 +97,7 @@ pub fn cut() -> CheckpointMeta {
         learnt: [0; 40],
         next_structure: 1,
         next_sequence: 0,
+        unlogged_from: 0,
         catalog_root: PageId::NONE,
         clean: true,
     }

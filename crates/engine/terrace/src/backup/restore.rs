@@ -383,6 +383,7 @@ fn copy_pages(
         learnt: [0; LEARNT_BYTES],
         next_structure: point.next_structure,
         next_sequence: cut.sequence,
+        unlogged_from: cut.sequence,
         catalog_root: PageId(point.catalog_root),
         clean: true,
     })

@@ -5,22 +5,30 @@
 
 use terrace_access::Window;
 use terrace_base::Result;
+use terrace_pages::{HOT_IN_MEMORY, UNLOGGED_IN_MEMORY};
 
 use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
 use crate::planted::{Fault, planted};
 
 impl Registry {
-    /// Structures of an earlier version have their hot tiers in memory alone from now on, where they can: their hot pages
+    /// Structures of an earlier `version` have their hot tiers in memory alone from now on, where they can: their hot pages
     /// are what was saved. Those of which a page cannot be read, and those with long values above, whose pages the hot
-    /// tier owns, stay as they are.
-    pub fn bring_over(&self) -> Result<()> {
-        let mut window = Window::new();
+    /// tier owns, stay as they are. Whether there was any.
+    pub fn bring_over(&self, version: u32) -> Result<bool> {
+        let (mut window, mut brought_over) = (Window::new(), false);
         for open in self.all() {
-            if open.is_dropped() || open.is_unfinished() || !open.spec.may_be_in_memory() {
+            let newest = match open.spec.logged {
+                true => HOT_IN_MEMORY,
+                false => UNLOGGED_IN_MEMORY,
+            };
+            let is_older = version < newest && !open.spec.in_memory && open.spec.may_be_in_memory();
+            if !is_older || open.is_dropped() || open.is_unfinished() {
                 continue;
             }
             let tried = self.as_if_in_memory(&open);
+            // It is not looked at once more, whatever comes of it.
+            self.prepare_for(tried.spec);
             let mut has_long = false;
             let mut look = |window: &Window| {
                 has_long |= (0..window.len()).any(|i| window.entry(i).large.is_some());
@@ -34,9 +42,10 @@ impl Registry {
             }
             if !has_long || planted(Fault::LongBroughtOver) {
                 self.move_hot(&open, true)?;
+                brought_over = true;
             }
         }
-        Ok(())
+        Ok(brought_over)
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Open {
     pub meta: Arc<Meta>,
     /// About how much of it has expired, in thousandths.
     expired: AtomicU32,
+    /// Whether it was changed since its hot tier was saved, if it has no log.
+    changed: AtomicBool,
 }
 
 /// Bytes that its places in the maps by name and by number take, one in two of which is free, and those
@@ -78,6 +80,7 @@ impl Open {
             index,
             meta,
             expired: AtomicU32::new(0),
+            changed: AtomicBool::new(false),
         }
     }
 
@@ -90,6 +93,26 @@ impl Open {
     pub fn set_expired_share(&self, share: f64) {
         let thousandths = (share * 1000.0).round() as u32;
         self.expired.store(thousandths, Ordering::Relaxed);
+    }
+
+    /// It is changed, and has no log.
+    #[inline]
+    pub fn note_changed(&self) {
+        // What is written seldom is read without a line going from one processor to another.
+        if !self.is_changed() {
+            self.changed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it was changed since that was taken, where it has no log.
+    #[inline]
+    pub fn is_changed(&self) -> bool {
+        self.changed.load(Ordering::SeqCst)
+    }
+
+    /// The same, which is forgotten.
+    pub fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::SeqCst)
     }
 
     /// Bytes of memory that it takes as long as it is there, but for its name, which is short.

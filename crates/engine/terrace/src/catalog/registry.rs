@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use terrace_access::{Attempt, WriteGuard};
 use terrace_base::sync::RwLock;
 use terrace_base::{Error, Result, StructureId};
-use terrace_pages::{LEARNT_BYTES, PageStore, Space, SpaceQuota};
+use terrace_pages::{
+    HOT_IN_MEMORY, LEARNT_BYTES, PageStore, Space, SpaceQuota, UNLOGGED_IN_MEMORY,
+};
 use terrace_tier::{OnHotRoot, Roots, Structure, TierContext};
 
 use crate::catalog::entries::{Catalog, Entry};
@@ -198,6 +200,25 @@ impl Registry {
         names.by_id.values().any(|open| open.spec.in_memory)
     }
 
+    /// Whether any is saved in pieces: it lies in memory alone, and the log has all changes.
+    pub fn has_saved_in_pieces(&self) -> bool {
+        let names = self.names.read();
+        let mut all = names.by_id.values();
+        all.any(|open| open.spec.in_memory && open.spec.logged)
+    }
+
+    /// Before any cut can have a structure like this one.
+    pub(super) fn prepare_for(&self, spec: Spec) {
+        match (spec.in_memory, spec.logged) {
+            (false, _) => {}
+            (true, true) => self.store.raise_format(HOT_IN_MEMORY),
+            (true, false) => {
+                self.store.raise_format(UNLOGGED_IN_MEMORY);
+                self.store.keep_whole_pass();
+            }
+        }
+    }
+
     fn remember(&self, open: Arc<Open>) {
         let mut names = self.names.write();
         if open.is_named() {
@@ -207,9 +228,7 @@ impl Registry {
             let of_table = names.indexes.entry(index.table).or_default();
             of_table.insert(open.id(), open.clone());
         }
-        if open.spec.in_memory {
-            self.store.raise_format();
-        }
+        self.prepare_for(open.spec);
         let bytes = open.memory_bytes();
         if names.by_id.insert(open.id(), open).is_none() {
             names.memory_bytes += bytes;
@@ -285,10 +304,7 @@ impl Registry {
             });
         }
         let next_id = next_number(id)?;
-        if new.spec.in_memory {
-            // Before any cut can have it.
-            self.store.raise_format();
-        }
+        self.prepare_for(new.spec);
         // Until the catalog has the new root nothing points to it, so no cut may fall between.
         let unlinked = self.store.large_guard();
         let mut leftover = None;

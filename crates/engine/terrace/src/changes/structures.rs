@@ -22,6 +22,8 @@ struct Known {
     /// Whether its values have a lease in front.
     expiring: bool,
     is_finished: bool,
+    /// Whether all changes of it are in the log, not only some.
+    is_logged: bool,
 }
 
 /// All that were seen.
@@ -43,6 +45,7 @@ impl Structures {
                 is_index: open.index.is_some(),
                 expiring: open.spec.expiring,
                 is_finished: !open.is_unfinished(),
+                is_logged: open.spec.logged,
             };
             (open.id(), known)
         });
@@ -68,6 +71,12 @@ impl Structures {
         let known = self.known.get(&id);
         let unfinished = |known: &Known| !known.is_finished && !planted(Fault::UnfinishedShown);
         known.is_none_or(|known| known.is_index || unfinished(known))
+    }
+
+    /// The same of what changes in it; of what has no log some changes are there all the same.
+    fn has_hidden_changes(&self, id: StructureId) -> bool {
+        let has_no_log = |known: &Known| !known.is_logged && !planted(Fault::UnloggedShown);
+        self.is_hidden(id) || self.known.get(&id).is_some_and(has_no_log)
     }
 
     /// The lease of a stored value, and the value.
@@ -98,12 +107,12 @@ impl Structures {
                     structure,
                     key,
                     value,
-                } if !self.is_hidden(structure) => {
+                } if !self.has_hidden_changes(structure) => {
                     let (lease, value) = self.parts(structure, value)?;
                     let (key, value) = (range(key), range(value));
                     items.push(Item::Put(self.shown(structure), key, value, lease));
                 }
-                Effect::Delete { structure, key } if !self.is_hidden(structure) => {
+                Effect::Delete { structure, key } if !self.has_hidden_changes(structure) => {
                     items.push(Item::Delete(self.shown(structure), range(key)));
                 }
                 Effect::DeleteRange {
@@ -111,7 +120,7 @@ impl Structures {
                     low,
                     high,
                     ..
-                } if !self.is_hidden(structure) => {
+                } if !self.has_hidden_changes(structure) => {
                     let (low, high) = (range(low), high.map(range));
                     items.push(Item::DeleteRange(self.shown(structure), low, high));
                 }
@@ -135,6 +144,7 @@ impl Structures {
                         is_index: index.is_some(),
                         expiring: spec.expiring,
                         is_finished: !unfinished,
+                        is_logged: spec.logged,
                     };
                     self.known.insert(structure, known);
                     if !self.is_hidden(structure) {

@@ -20,7 +20,7 @@ impl Core {
         let cut = self.checkpoints().cut();
         let grown = self.log().bytes_since(cut);
         let limit = self.options().effective_log_limit();
-        let due = match self.has_hot_in_memory() {
+        let due = match self.registry().has_saved_in_pieces() {
             true => CHECKPOINT_IS_DUE_AT.of(limit),
             false => limit,
         };

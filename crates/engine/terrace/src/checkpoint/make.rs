@@ -157,30 +157,35 @@ impl Core {
         };
         let saved = match may_save {
             true => self.save(speed, clean, &pressure)?,
-            false => self.saved_so_far(),
+            false => self.save_nothing_more()?,
         };
-        let (saves, mark, saved_all) = (saved.from.is_some(), saved.mark, saved.all);
-        let pause = Cell::new(saved.nobody_calls);
+        let (in_pieces, mark, saved_all) = (saved.in_pieces, saved.mark, saved.all);
+        let (pause, mut meanwhile) = (Cell::new(saved.nobody_calls), saved.meanwhile);
         let (from, cut) = (Cell::new(before), Cell::new(None));
         let time = Cell::new(SystemTime::UNIX_EPOCH);
         let mut at_cut = || {
             let position = self.log().position();
             cut.set(Some(position));
             from.set(match saved.from {
+                // The first structure that is saved in pieces was made meanwhile: all of it lies behind.
+                _ if !in_pieces && self.registry().has_saved_in_pieces() => before,
                 Some(from) if from.sequence != position.sequence => from,
-                // The first structure with a hot tier in memory alone was made meanwhile: all of it lies behind.
-                None if self.has_hot_in_memory() => before,
                 _ => position,
             });
+            let began = meanwhile.as_ref().and_then(|meanwhile| meanwhile.began);
             time.set(crate::planted::now());
             let info = CheckpointMeta {
                 log_position: from.get().encode(),
                 learnt: self.learnt(),
                 next_structure: self.next_structure(),
                 next_sequence: position.sequence,
+                unlogged_from: began.map_or(position, |began| began.at).sequence,
                 catalog_root: self.registry().catalog().root(),
                 clean,
             };
+            if let Some(meanwhile) = &mut meanwhile {
+                meanwhile.is_cut();
+            }
             // Who called when it was cut goes on.
             drop(pause.take());
             info
@@ -191,11 +196,10 @@ impl Core {
                 .ok_or_else(|| Error::invalid("a checkpoint was made without a cut"))
         };
         let grown = || cut.get().map_or(0, |cut| self.log().bytes_since(cut));
-        let in_memory = self.has_hot_in_memory();
         let before_cut = replayed();
         let pressure = || match hurry() {
             true => 1.0,
-            false if in_memory => {
+            false if in_pieces => {
                 self.checkpoints()
                     .pressure_within(replayed(), before_cut, IS_MADE_AT.of(limit))
             }
@@ -228,11 +232,8 @@ impl Core {
             &mut |generation| self.log().checkpointed(made()?, generation),
         )?;
         let from = made()?;
-        if let Some(mark) = mark {
-            self.store().replays_from(mark);
-        }
-        if !saves {
-            let mark = mark.unwrap_or_default();
+        self.store().replays_from(mark);
+        if !in_pieces {
             self.checkpoints().begin_anew(Began { at: from, mark });
         }
         Ok(Made {

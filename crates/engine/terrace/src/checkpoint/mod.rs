@@ -3,5 +3,7 @@
 mod background;
 mod closing;
 pub mod idle;
+mod leaves;
 mod make;
 mod save;
+mod unlogged;

@@ -8,27 +8,22 @@
 //!
 //! Invariants: where replay begins moves on only when a piece is complete; one half done counts for nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use terrace_base::{Error, Result};
-use terrace_pages::SavingMark;
+use terrace_pages::{SavedPart, SavingMark};
 use terrace_tier::Saving;
-use terrace_wal::{Follower, HoldId, Place, Position};
+use terrace_wal::{Follower, Place, Position};
 
-use crate::catalog::opened::Open;
+use super::leaves::healed;
+use super::unlogged::LoggedMeanwhile;
 use crate::core::Core;
 use crate::effects::{Effect, Effects};
 use crate::operations::Pause;
 use crate::planted::{Fault, planted};
 use crate::state::checkpoints::{ROUND_TAKES, Speed};
-use crate::state::pieces::{Began, RoundPlace};
+use crate::state::pieces::Began;
 
-/// A gentle pass rests this many times as long as it works, the less the more it is pressed.
-const REST: u32 = 4;
-/// It rests at most so long at once.
-const LONGEST_REST: Duration = Duration::from_millis(5);
-/// Leaves after which it looks whether to rest.
-const LEAVES: u64 = 8;
 /// Bytes of the log that are saved at a time, and one record.
 const AT_ONCE: u64 = 256 << 10;
 /// Records that the log got meanwhile are saved again and again until there are at most this many.
@@ -49,11 +44,15 @@ const LARGE_SLOTS: u64 = 256;
 pub(super) struct Saved<'c> {
     /// Where replay is to begin, unless that is the cut.
     pub from: Option<Position>,
-    /// What was counted there.
-    pub mark: Option<SavingMark>,
+    /// What was counted there, or before the cut.
+    pub mark: SavingMark,
     /// Whether all was saved that should be.
     pub all: bool,
     pub nobody_calls: Option<Pause<'c>>,
+    /// Whether any hot tier is saved in pieces.
+    pub in_pieces: bool,
+    /// What has no log is logged until the cut.
+    pub meanwhile: Option<LoggedMeanwhile<'c>>,
 }
 
 impl Saved<'_> {
@@ -61,9 +60,11 @@ impl Saved<'_> {
     fn at_cut(mark: SavingMark) -> Self {
         Saved {
             from: None,
-            mark: Some(mark),
+            mark,
             all: true,
             nobody_calls: None,
+            in_pieces: false,
+            meanwhile: None,
         }
     }
 }
@@ -87,7 +88,10 @@ impl Core {
             .load_before(clean)
             .and_then(|()| self.make_room())
             .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
-                true => self.save_old_pieces().map(|()| self.saved_so_far()),
+                true => self
+                    .save_old_pieces()
+                    .and_then(|()| self.save_unlogged())
+                    .map(|meanwhile| self.saved_so_far(meanwhile)),
                 false => self.save_all(speed, clean, pressure),
             });
         if saved.as_ref().is_err_and(Error::is_no_room) {
@@ -97,7 +101,7 @@ impl Core {
             // A checkpoint without gives slots back; what is half saved does no harm.
             Err(e) if may_wait && (e.is_no_room() || e.is_unreadable()) => Ok(Saved {
                 all: !e.is_no_room(),
-                ..self.saved_so_far()
+                ..self.save_nothing_more()?
             }),
             saved => saved,
         }
@@ -145,30 +149,32 @@ impl Core {
     }
 
     /// What a checkpoint without anything more saved begins with.
-    pub(super) fn saved_so_far(&self) -> Saved<'_> {
-        let oldest = self.checkpoints().seen(|state| state.pieces.oldest());
-        Saved {
-            from: oldest.map(|began| began.at),
-            mark: oldest.map(|began| began.mark),
-            all: true,
-            nobody_calls: None,
-        }
+    /// What has no log cannot be left out.
+    pub(super) fn save_nothing_more(&self) -> Result<Saved<'_>> {
+        let meanwhile = self.save_unlogged()?;
+        Ok(self.saved_so_far(meanwhile))
     }
 
-    /// An instant at which no thread is inside the gate, and the log kept from there.
-    fn begin_saving(&self) -> (HoldId, Place, Began) {
-        self.store().instant(|| {
-            let (hold, place) = self.log().hold(u64::MAX);
-            let mark = self.store().saving_mark();
-            let at = place.into();
-            (hold, place, Began { at, mark })
-        })
+    fn saved_so_far<'c>(&'c self, meanwhile: Option<LoggedMeanwhile<'c>>) -> Saved<'c> {
+        let in_pieces = self.registry().has_saved_in_pieces();
+        let oldest = self.checkpoints().seen(|state| state.pieces.oldest());
+        let began = meanwhile.as_ref().and_then(|meanwhile| meanwhile.began);
+        let all = oldest.filter(|_| in_pieces).into_iter().chain(began);
+        let first = all.min_by_key(|began| began.at.sequence);
+        Saved {
+            from: first.map(|began| began.at),
+            mark: first.map_or_else(|| self.store().saving_mark(), |began| began.mark),
+            all: true,
+            nobody_calls: None,
+            in_pieces,
+            meanwhile,
+        }
     }
 
     /// Whether the next piece is due.
     pub(super) fn piece_is_due(&self) -> bool {
         let newest = self.checkpoints().seen(|state| state.pieces.newest());
-        self.has_hot_in_memory()
+        self.registry().has_saved_in_pieces()
             && newest.is_some_and(|newest| self.log().bytes_since(newest.at) > self.piece_of_log())
     }
 
@@ -218,106 +224,66 @@ impl Core {
             }
         };
         let had = self.checkpoints().seen(|state| state.pieces.slots());
-        let saved = self.save_leaves((place, had), most, Some(&pressure));
+        let mut structures = self.registry().all();
+        structures.retain(|open| open.spec.logged);
+        let saved = self.save_leaves(&structures, (place, had), most, Some(&pressure));
         self.log().let_go(hold);
         let (end, slots) = saved?;
         if planted(Fault::PieceCountsFromItsEnd) {
             began.at = self.store().instant(|| self.log().position());
         }
         if let Some(round) = self.checkpoints().saved_up_to(end, began, slots) {
-            self.store().has_saved(round.mark, round.slots);
+            let what = match self.registry().all().len() == structures.len() {
+                true => SavedPart::All,
+                false => SavedPart::Logged,
+            };
+            self.store().has_saved(what, round.mark, round.slots);
         }
         Ok(())
     }
 
     /// Goes through all of it in one piece.
     fn save_all(&self, speed: Speed, clean: bool, pressure: &dyn Fn() -> f64) -> Result<Saved<'_>> {
+        // Nobody writes while it is closed.
+        let meanwhile = match clean {
+            true => None,
+            false => self.log_meanwhile(false)?,
+        };
         let (hold, place, began) = self.begin_saving();
-        let saved = self.save_all_since((place, began), speed, clean, pressure);
+        let saved = self.save_all_since(meanwhile, (place, began), speed, clean, pressure);
         self.log().let_go(hold);
         saved
     }
 
-    fn save_all_since(
-        &self,
+    fn save_all_since<'c>(
+        &'c self,
+        mut meanwhile: Option<LoggedMeanwhile<'c>>,
         (place, mut began): (Place, Began),
         speed: Speed,
         clean: bool,
         pressure: &dyn Fn() -> f64,
-    ) -> Result<Saved<'_>> {
+    ) -> Result<Saved<'c>> {
         let rests = matches!(speed, Speed::Gentle | Speed::Sparing).then_some(pressure);
-        let (_, slots) = self.save_leaves((RoundPlace::BEGIN, 0), u64::MAX, rests)?;
-        self.store().has_saved(began.mark, slots);
+        let slots = self.save_whole(&self.registry().all(), rests)?;
+        self.store().has_saved(SavedPart::All, began.mark, slots);
         if planted(Fault::PieceCountsFromItsEnd) {
             began.at = self.store().instant(|| self.log().position());
         }
         let writes = self.store().space_seen().page_writes;
         self.checkpoints().saved(began, writes);
-        if speed != Speed::Exact || clean {
-            return Ok(self.saved_so_far());
+        let mut nobody_calls = None;
+        if speed == Speed::Exact && !clean {
+            nobody_calls = Some(self.catch_up(place)?);
+            began.at = self.store().instant(|| self.log().position());
+            self.checkpoints().saved(began, writes);
         }
-        let nobody_calls = self.catch_up(place)?;
-        began.at = self.store().instant(|| self.log().position());
-        self.checkpoints().saved(began, writes);
+        if let Some(meanwhile) = &mut meanwhile {
+            meanwhile.began = Some(began);
+        }
         Ok(Saved {
-            nobody_calls: Some(nobody_calls),
-            ..self.saved_so_far()
+            nobody_calls,
+            ..self.saved_so_far(meanwhile)
         })
-    }
-
-    /// Saves what about so many hot leaves from this place on have dirty, with rests where it is told how much it is
-    /// pressed: up to where, and how many slots that takes at most, beside those that the round had `saved`.
-    fn save_leaves(
-        &self,
-        (place, saved): (RoundPlace, u64),
-        most: u64,
-        pressure: Option<&dyn Fn() -> f64>,
-    ) -> Result<(RoundPlace, u64)> {
-        let (mut slots, mut leaves) = (0, 0);
-        let mut worked = Instant::now();
-        let RoundPlace::In(first, mut from) = place else {
-            return Ok((place, 0));
-        };
-        for open in self.registry().all() {
-            if open.id() < first || !open.structure.is_saved() {
-                continue;
-            }
-            if open.id() > first {
-                from.clear();
-            }
-            if leaves >= most {
-                return Ok((RoundPlace::In(open.id(), from), slots));
-            }
-            let before = self.tiers().saved_bytes();
-            let slots_of = || {
-                let bytes = self.tiers().saved_bytes() - before;
-                self.tiers().saved_slots(bytes)
-            };
-            while let Some(next) =
-                healed(&open, open.structure.save_step(&from, Saving::All), None)?
-            {
-                from = next;
-                leaves += 1;
-                self.store().has_saved_part(saved + slots + slots_of());
-                if leaves >= most {
-                    return Ok((RoundPlace::In(open.id(), from), slots + slots_of()));
-                }
-                if let Some(pressure) = pressure
-                    && leaves.is_multiple_of(LEAVES)
-                {
-                    let rest = (worked.elapsed() * REST).min(LONGEST_REST);
-                    let rest = rest.mul_f64((1.0 - pressure()).clamp(0.0, 1.0));
-                    if !rest.is_zero() {
-                        self.checkpoints().rested();
-                        std::thread::sleep(rest);
-                    }
-                    worked = Instant::now();
-                }
-            }
-            leaves += 1;
-            slots += slots_of();
-        }
-        Ok((RoundPlace::End, slots))
     }
 
     /// Saves what the log got since the pass began, until nothing is left and no call runs. Writers are slowed down as far
@@ -404,17 +370,6 @@ impl Core {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// What came of saving. Where a saved page cannot be read all of the structure is saved anew, for memory has it, and
-/// nothing is left to do.
-fn healed<T>(open: &Open, saved: Result<T>, done: T) -> Result<T> {
-    match saved {
-        Err(e) if e.is_unreadable() && !planted(Fault::UnreadableSavedStays) => {
-            open.structure.save_anew().map(|()| done)
-        }
-        saved => saved,
     }
 }
 

@@ -186,8 +186,8 @@ impl Spec {
             let what = "only a table with two tiers can have a heap as its hot tier";
             return Err(Error::invalid(what));
         }
-        if self.in_memory && !(two && self.logged && self.inclusive && !self.hot_heap) {
-            let what = "a hot tier lies in memory alone only where the log has all changes, promoted records stay below, and it is no heap";
+        if self.in_memory && !(two && self.inclusive && !self.hot_heap) {
+            let what = "a hot tier lies in memory alone only where promoted records stay below, and it is no heap";
             return Err(Error::invalid(what));
         }
         self.compression.check(self.kind)?;
@@ -277,7 +277,8 @@ impl MapOptions {
     }
 
     /// Whether changes go to the log (the default). Without it the structure is faster to load, and
-    /// after a crash stands at the last checkpoint. Checkpoints come as the log or the data file grows,
+    /// after a crash stands at the last checkpoint. While a checkpoint saves its hot tier the log has its changes all the
+    /// same. Checkpoints come as the log or the data file grows,
     /// so in a database with little in its log that may be long ago: see
     /// [`crate::Database::checkpoint`].
     pub fn logged(mut self, logged: bool) -> MapOptions {
@@ -316,10 +317,9 @@ impl MapOptions {
 
     /// Whether the hot tier lies in memory alone (`true` by default where that can be): its pages have no place in the file,
     /// and what is dirty in them is saved bit by bit. The file is half as long while records change, and reads write
-    /// nothing once all is at rest. An opening reads what was saved, and brings in what was hot besides in the background;
-    /// a structure of which a saved page cannot be read then has its hot tier in the file from there on, and that page
-    /// is an error of its keys. Versions that do not know it refuse the file.
-    /// Only with a log, with tiers that include one another, and for a table not with a heap above.
+    /// nothing once all is at rest. An opening brings in what was hot by and by; a saved page that cannot be read then is an
+    /// error of its keys. Versions that do not know it refuse the file.
+    /// Only with tiers that include one another, and for a table not with a heap above.
     /// `docs/decisions/hot-in-memory.md` has the figures.
     ///
     /// ```
@@ -519,8 +519,8 @@ mod tests {
         assert!(heap_above(0) && heap_above(3) && !heap_above(8) && !heap_above(11));
         // And tiers apart, or a heap above, for one kind and number of tiers; one kind is always inclusive
         // with two.
-        // The hot tier of each that has two, is inclusive and logged, and is no heap, may lie in memory alone.
-        let in_memory = 4 * 2 + 2;
+        // The hot tier of each that has two, is inclusive, and is no heap, may lie in memory alone, with a log or without.
+        let in_memory = (4 * 2 + 2) * 2;
         assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2 + in_memory);
         // With or without a lease in front of the values.
         let mut expiring = Vec::new();

@@ -35,6 +35,7 @@ fn cut() -> CheckpointMeta {
         learnt: [0; 40],
         next_structure: 1,
         next_sequence: 1,
+        unlogged_from: 1,
         catalog_root: PageId::NONE,
         clean: true,
     }

@@ -14,7 +14,8 @@ use terrace_base::disk::Disk;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
 use terrace_pages::{
-    CheckpointMeta, Cleaner, LEARNT_BYTES, PageStore, PinnedImage, Presence, StoreOptions,
+    CheckpointMeta, Cleaner, HOT_IN_MEMORY, LEARNT_BYTES, PageStore, PinnedImage, Presence,
+    SavedPart, StoreOptions, UNLOGGED_IN_MEMORY,
 };
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
@@ -285,6 +286,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
         learnt: [0; LEARNT_BYTES],
         next_structure: FIRST_STRUCTURE,
         next_sequence: cut.sequence,
+        unlogged_from: cut.sequence,
         catalog_root: PageId::NONE,
         clean: false,
     };
@@ -298,7 +300,7 @@ fn create(disk: Arc<dyn Disk>, options: Options, budget: Budget) -> Result<Core>
     let tiers = tier_context(&store, &options, &budget);
     let catalog = Catalog::create(&store)?;
     if hot_is_in_memory() {
-        store.raise_format();
+        store.raise_format(HOT_IN_MEMORY);
     }
     let clock = Arc::new(running_clock(&options, 0));
     let registry = Registry::open(
@@ -364,12 +366,11 @@ fn recover(
     )?;
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
-    if !store.has_newest_format() && hot_is_in_memory() {
-        registry.bring_over()?;
-        if registry.has_hot_in_memory() && !options.foreground {
+    if store.format_version() < UNLOGGED_IN_MEMORY && hot_is_in_memory() {
+        let brought_over = registry.bring_over(store.format_version())?;
+        if brought_over && !options.foreground {
             note_brought_over(&*disk, superblock.database, options.memory, &registry);
         }
-        store.raise_format();
     }
     // With a full hot tier replay has to demote; the thread does it beside.
     let demoter = if options.foreground {
@@ -386,11 +387,12 @@ fn recover(
     store.open_reserve(true);
     let behind_cut = superblock.next_sequence;
     let replayed = told(&options, |seen| {
-        replay(&registry, threads, cut.sequence, behind_cut, |replay| {
+        let before_cut = (cut.sequence, superblock.unlogged_from, behind_cut);
+        replay(&registry, threads, before_cut, |replay| {
             // It comes above when somebody asks for it, and by and by.
             let slots = registry.saved_slots()?;
             store.add_fresh(slots);
-            store.has_saved(store.saving_mark(), slots);
+            store.has_saved(SavedPart::All, store.saving_mark(), slots);
             replay.doubt_marks(clock.believed_at_once());
             let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
             let generation = superblock.generation;

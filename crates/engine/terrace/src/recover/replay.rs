@@ -5,6 +5,7 @@
 //! change of the catalog waits for all changes before it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use terrace_access::Window;
@@ -45,12 +46,11 @@ pub fn threads_for(memory: u64) -> usize {
 /// the number of operations once all of them have been applied.
 ///
 /// Records `from..cut`, by number, lie before the checkpoint that was opened, which has what they did to the catalog, and
-/// may have dropped what they name.
+/// may have dropped what they name. Of structures without log only what is in `unlogged_from..cut` counts.
 pub fn replay<T>(
     registry: &Registry,
     threads: usize,
-    from: u64,
-    cut: u64,
+    (from, unlogged_from, cut): (u64, u64, u64),
     read: impl FnOnce(&mut Replay<'_>) -> Result<T>,
 ) -> Result<(T, u64)> {
     let common = Common::default();
@@ -60,8 +60,10 @@ pub fn replay<T>(
             last: None,
             point: None,
             given_out: if from < cut { registry.next_id() } else { 0 },
+            common: &common,
         },
         operations: 0,
+        unlogged: [unlogged_from, cut],
         cut,
         marked: 0,
         doubted: u64::MAX,
@@ -100,6 +102,8 @@ pub struct Replay<'r> {
     operations: u64,
     /// Number of the first record behind the checkpoint that was opened.
     cut: u64,
+    /// From which record to before which what structures without log have in the log counts.
+    unlogged: [u64; 2],
     /// The latest time of a mark.
     marked: u64,
     /// Marks of a time past this are not believed.
@@ -120,6 +124,8 @@ struct Hand {
 struct Common {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether what is dealt out of structures without log counts.
+    unlogged_counts: AtomicBool,
 }
 
 #[derive(Default)]
@@ -136,6 +142,7 @@ struct State {
 impl Replay<'_> {
     /// Applies one record, or deals it out.
     pub fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
+        self.see_where_unlogged_counts(sequence)?;
         let mut rest = payload;
         let mut effects = Effects::new(payload);
         while let Some(effect) = effects.next() {
@@ -161,6 +168,18 @@ impl Replay<'_> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Has it known to who applies whether what this record has of structures without log counts.
+    fn see_where_unlogged_counts(&mut self, sequence: u64) -> Result<()> {
+        let [from, cut] = self.unlogged;
+        let is_late = sequence >= cut && !planted(Fault::UnloggedBeyondCut);
+        let counts = !is_late && (sequence >= from || planted(Fault::UnloggedFromTheBeginning));
+        if self.common.unlogged_counts.load(Ordering::Relaxed) != counts {
+            self.wait()?;
+            self.common.unlogged_counts.store(counts, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -251,7 +270,12 @@ impl Replay<'_> {
 }
 
 /// A thread's work: buffers of puts and deletes.
-fn work(registry: &Registry, given_out: u32, common: &Common, buffers: &Receiver<Vec<u8>>) {
+fn work<'r>(
+    registry: &'r Registry,
+    given_out: u32,
+    common: &'r Common,
+    buffers: &Receiver<Vec<u8>>,
+) {
     // Also when the work panics: the reader of the log must not wait for ever.
     struct Ended<'c>(&'c Common);
     impl Drop for Ended<'_> {
@@ -272,6 +296,7 @@ fn work(registry: &Registry, given_out: u32, common: &Common, buffers: &Receiver
         last: None,
         point: None,
         given_out,
+        common,
     };
     for mut buffer in buffers {
         let bytes = buffer.len();
@@ -300,6 +325,7 @@ struct Applier<'r> {
     point: Option<Point>,
     /// Numbers of structures below were given out before the checkpoint that was opened.
     given_out: u32,
+    common: &'r Common,
 }
 
 /// What a restore knows of its point.
@@ -348,12 +374,26 @@ impl Applier<'_> {
         }
         match &self.last {
             // A write that was at work while the structure was dropped may come after the drop.
-            Some((_, open)) if !open.is_dropped() => open
+            Some((_, open)) if !open.is_dropped() && self.counts(open) => open
                 .structure
                 .write(key, change, None, &mut || ())
                 .map(|_| ()),
             _ => Ok(()),
         }
+    }
+
+    /// Whether what the log has of a structure counts here.
+    #[inline]
+    fn counts(&self, open: &Open) -> bool {
+        if open.spec.logged {
+            return true;
+        }
+        let counts = open.spec.in_memory && self.common.unlogged_counts.load(Ordering::Relaxed);
+        if counts {
+            // What is saved is as the cut had it only with this.
+            open.note_changed();
+        }
+        counts
     }
 
     /// What the checkpoint that was opened has already, but for records.
@@ -441,7 +481,7 @@ impl Applier<'_> {
             }
             self.registry.take_number(part)?;
         }
-        if open.is_dropped() {
+        if open.is_dropped() || !self.counts(&open) {
             return Ok(());
         }
         if !open.structure.cuts() {
@@ -508,7 +548,7 @@ mod tests {
         let db = Database::open_on(disk.shared(), Options::new().memory(64 << 20)).unwrap();
         let tree = db.tree("t").unwrap();
         let value = vec![7; 2 * MOST_BYTES];
-        let ((), operations) = replay(db.core().registry(), 4, 0, 0, |replay| {
+        let ((), operations) = replay(db.core().registry(), 4, (0, 0, 0), |replay| {
             for i in 0..24 {
                 let mut payload = Vec::new();
                 let put = Effect::Put {

@@ -21,3 +21,4 @@ pub mod reader;
 pub mod rounds;
 pub mod series;
 pub mod transactions;
+pub mod unlogged;

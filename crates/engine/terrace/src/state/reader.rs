@@ -306,6 +306,7 @@ mod tests {
             learnt: [0; LEARNT_BYTES],
             next_structure: 0,
             next_sequence: 0,
+            unlogged_from: 0,
             catalog_root: PageId::NONE,
             clean: false,
         };

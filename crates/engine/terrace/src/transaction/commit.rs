@@ -142,7 +142,9 @@ impl Transaction {
             // No other thread is to wait for a disk of ours.
             drop(owed);
             self.let_go();
-            let sequence = appended.map(|appended| appended.sequence);
+            // What has no log has no place in its order, though a part of it is there for a while.
+            let logged = appended.filter(|_| in_force.is_some());
+            let sequence = logged.map(|appended| appended.sequence);
             match (appended, durability) {
                 (Some(appended), Some(durability)) => core.commit(appended, durability)?,
                 (None, Some(durability)) => core.confirm(durability)?,

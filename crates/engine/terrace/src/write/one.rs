@@ -134,7 +134,7 @@ impl Core {
         expect: Option<Expect<'_>>,
         appended: &mut Option<Appended>,
     ) -> Result<Written> {
-        if !open.spec.logged {
+        if !self.logs(open) {
             return open.structure.try_write(key, change, expect, &mut || ());
         }
         match change {

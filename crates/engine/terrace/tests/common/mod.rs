@@ -18,6 +18,7 @@ pub mod script;
 pub mod slots;
 pub mod tables;
 pub mod transactions;
+pub mod unlogged;
 pub mod waiting;
 
 use terrace::{

@@ -16,6 +16,7 @@ use terrace::{
 };
 
 use crate::common::saving::InMemory;
+use crate::common::unlogged::Hooked;
 use crate::common::{SHAPES, all_shapes, named, tiny};
 
 fn golden() -> PathBuf {
@@ -153,7 +154,14 @@ fn write(to: &Path) -> Result<()> {
     drop(follower);
     let snapshot = db.snapshot()?;
     fill(&maps, 2, 90)?;
+    // Where its hot tier lies in memory alone, what is changed without log while it is saved is in the log.
+    let (unlogged, mut i) = (db.map("without log")?, 0);
+    let hooked = Hooked::when_saved(move || {
+        i += 1;
+        unlogged.put(key(i), value(i, 7)).unwrap();
+    });
     db.checkpoint()?;
+    drop(hooked);
     let tree = db.tree(&named(SHAPES[0]))?;
     tree.delete_range("0100".."0200")?;
     for map in maps.iter().filter(|map| map.name() != "without log") {

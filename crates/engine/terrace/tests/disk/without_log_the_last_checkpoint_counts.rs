@@ -1,7 +1,10 @@
 //! Structures without log: nothing of them is in the log, and after a crash they stand at the last
 //! checkpoint, whole; a clean close is a checkpoint.
 
-use crate::common::{SHAPES, create, tiny};
+use crate::common::unlogged::{
+    a_change_waits_for_a_page, they_are_not_among_the_changes, without_log,
+};
+use crate::common::{SHAPES, create, seeds, tiny};
 use terrace::{Database, Durability, MapOptions};
 use terrace_sim::{SimDisk, Survival};
 
@@ -45,4 +48,21 @@ fn without_log_the_last_checkpoint_counts() {
             b"by closing"
         );
     }
+}
+
+#[test]
+fn what_is_written_while_it_is_saved_is_of_one_instant() {
+    for seed in seeds(8) {
+        without_log(seed);
+    }
+}
+
+#[test]
+fn a_change_that_waits_for_a_page_is_in_the_next_checkpoint() {
+    a_change_waits_for_a_page();
+}
+
+#[test]
+fn what_is_in_the_log_for_a_while_is_no_change() {
+    they_are_not_among_the_changes();
 }

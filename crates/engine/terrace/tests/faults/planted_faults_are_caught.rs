@@ -28,6 +28,9 @@ use crate::common::tables::{
     a_change_within_a_change, a_key_is_asked_for_twice, a_row_between_two_keys, half_an_index,
     rows_and_readers,
 };
+use crate::common::unlogged::{
+    a_change_waits_for_a_page, they_are_not_among_the_changes, without_log,
+};
 use crate::common::waiting::everybody_who_waits_is_told;
 use crate::common::{SHAPES, backups, tiny};
 use terrace::fault::{Fault, plant};
@@ -320,6 +323,7 @@ const SCENARIOS: [(&str, fn()); 23] = [
 const CHILD: &str = "TERRACE_PLANTED";
 const EXPIRY: &str = "expiry";
 const SAVING: &str = "saving of hot tiers";
+const UNLOGGED: &str = "structures without log";
 const WAITING: &str = "who waits without a thread";
 
 /// Whether one of the scenarios finds the fault. The one that is known to find it is asked first: all others may
@@ -377,6 +381,7 @@ fn child(what: &str) {
         }
         _ if what == EXPIRY => faults_of_expiry(),
         _ if what == SAVING => faults_of_saving(),
+        _ if what == UNLOGGED => faults_of_unlogged(),
         _ if what == WAITING => faults_of_waiting(),
         _ => panic!("{what} is nothing to run"),
     }
@@ -391,7 +396,7 @@ fn planted_faults_are_caught() {
     let scenarios = (0..SCENARIOS.len()).map(|n| format!("scenario {n}"));
     let all: Vec<String> = faults
         .chain(scenarios)
-        .chain([EXPIRY, SAVING, WAITING].map(str::to_owned))
+        .chain([EXPIRY, SAVING, UNLOGGED, WAITING].map(str::to_owned))
         .collect();
     let this = (module_path!(), "planted_faults_are_caught");
     let mut failed = Vec::new();
@@ -475,6 +480,24 @@ fn noticed(what: &str, scenario: impl Fn() + RefUnwindSafe, plant: impl Fn(bool)
     plant(true);
     assert!(fails(), "nobody noticed that {what}");
     plant(false);
+}
+
+/// Those of structures without log.
+fn faults_of_unlogged() {
+    let is_caught = || {
+        let all = || {
+            (1..6).for_each(without_log);
+            a_change_waits_for_a_page();
+            they_are_not_among_the_changes();
+        };
+        catch_unwind(all).is_err()
+    };
+    assert!(!is_caught(), "without a fault");
+    for fault in Fault::OF_UNLOGGED {
+        plant(Some(fault));
+        assert!(is_caught(), "nobody noticed {fault:?}");
+        plant(None);
+    }
 }
 
 /// Those of who waits for a page without a thread.

@@ -29,6 +29,7 @@ pub fn superblock(generation: u64, pages: u64, slots: u64, map: MapFile) -> Supe
         learnt: [4; LEARNT_BYTES],
         next_structure: 9,
         next_sequence: 1 << 40,
+        unlogged_from: 1 << 40,
         catalog_root: PageId(0),
         clean: true,
     }

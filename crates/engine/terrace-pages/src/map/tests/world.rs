@@ -201,6 +201,7 @@ impl World {
             learnt: [2; superblock::LEARNT_BYTES],
             next_structure: 1,
             next_sequence: 1,
+            unlogged_from: 1,
             catalog_root: PageId(0),
             clean: false,
         };

@@ -608,6 +608,13 @@ impl Batch {
         }
         Ok(logged.unwrap_or(true))
     }
+
+    /// Whether it goes into the log now, `logged` or not; see [`Core::logs`].
+    pub(super) fn is_logged_now(&self, core: &Core, logged: bool) -> bool {
+        // Each of them is noted as changed.
+        let of_each = self.structures.iter().map(|target| core.logs(&target.open));
+        logged || of_each.fold(false, |any, logs| any | logs)
+    }
 }
 
 impl std::fmt::Debug for Batch {

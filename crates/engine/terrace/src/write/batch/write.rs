@@ -71,6 +71,7 @@ impl Core {
         expected: &Expected<'_>,
         apply: &mut dyn FnMut(&Batch, &WriteGuard<'_>, &[bool]) -> Result<()>,
     ) -> Result<Wrote> {
+        let logged = batch.is_logged_now(self, logged);
         let only_deletes = batch.deletes == batch.operations.len();
         let space = if only_deletes {
             Space::Reserve
