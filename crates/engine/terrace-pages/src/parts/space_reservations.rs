@@ -128,11 +128,13 @@ impl SpaceReservations {
         // More than lies there cannot become dirty there.
         let most = memory + memory / 4;
         let saved = self.all_saved_slots();
-        if self.whole_pass.load(Ordering::Relaxed) {
-            let held = self.pass_held.load(Ordering::Relaxed);
-            return (saved + fresh.min(most)).saturating_sub(held) + UNCOUNTED.min(memory);
-        }
         let dirty = self.dirty.load(Ordering::Relaxed).min(most);
+        if self.whole_pass.load(Ordering::Relaxed) {
+            // What is dirty is what was saved and what became dirty since, less what went down.
+            let all = dirty.min(saved + fresh);
+            let held = self.pass_held.load(Ordering::Relaxed);
+            return all.saturating_sub(held) + UNCOUNTED.min(memory);
+        }
         let more = match planted(Planted::GrowthUnpromised) {
             true => 0,
             false => dirty.saturating_sub(self.held.load(Ordering::Relaxed)),

@@ -46,20 +46,31 @@ pub fn is_in_memory(db: &Database) -> bool {
 
 /// One that an earlier version left behind is brought over, changed, and opened again in each state on the way.
 pub fn brought_over(seed: u64) {
+    [true, false]
+        .into_iter()
+        .for_each(|logged| brought_over_of(seed, logged));
+}
+
+fn brought_over_of(seed: u64, logged: bool) {
+    // Without log the last checkpoint is what counts.
+    let make_durable = |db: &Database| match logged {
+        true => db.sync().unwrap(),
+        false => drop(db.checkpoint().unwrap()),
+    };
     let two = SHAPES.iter().filter(|shape| shape.1 == Tiers::Two);
     for (shape, long) in two.flat_map(|shape| [(*shape, false), (*shape, true)]) {
-        let what = format!("{seed} {shape:?}, long values: {long}");
+        let what = format!("{seed} {shape:?}, long values: {long}, logged: {logged}");
         let mut rng = Rng::new(seed);
         let disk = SimDisk::new(seed);
         let mut model = Model::new();
         {
             terrace::fault::keep_hot_in_memory(Some(false));
             let db = Database::open_on(disk.shared(), options(seed)).unwrap();
-            let map = create(&db, "m", shape, MapOptions::new()).unwrap();
+            let map = create(&db, "m", shape, MapOptions::new().logged(logged)).unwrap();
             write(&mut rng, &map, &mut model, long, 6000);
             db.checkpoint().unwrap();
             write(&mut rng, &map, &mut model, long, 500);
-            db.sync().unwrap();
+            make_durable(&db);
             assert!(!is_in_memory(&db));
         }
         let left = disk.copy();
@@ -71,7 +82,7 @@ pub fn brought_over(seed: u64) {
         for round in 0..3 {
             let map = db.map("m").unwrap();
             write(&mut rng, &map, &mut model, long, 700);
-            db.sync().unwrap();
+            make_durable(&db);
             let again = left.copy();
             let again = Database::open_on(again.shared(), options(seed)).unwrap();
             check(&format!("{what}, opened in round {round}"), &again, &model);

@@ -28,11 +28,12 @@ fn check(what: &str, map: &Map, model: &Model) {
 }
 
 /// Fills a disk with writes of random keys, some of large values, until it refuses them.
-fn filled(seed: u64, shape: Shape) -> (SimDisk, Database, Map, Model) {
+fn filled(seed: u64, shape: Shape, logged: bool) -> (SimDisk, Database, Map, Model) {
     let mut rng = Rng::new(seed);
     let disk = SimDisk::new(seed);
     let db = Database::open_on(disk.shared(), options(seed)).unwrap();
-    let map = create(&db, "m", shape, MapOptions::new().hot_in_memory(true)).unwrap();
+    let options = MapOptions::new().hot_in_memory(true).logged(logged);
+    let map = create(&db, "m", shape, options).unwrap();
     let mut model = Model::new();
     let keys = [3000, 20_000][rng.below(2) as usize];
     let large = [0, 50][rng.below(2) as usize];
@@ -75,10 +76,10 @@ fn filled(seed: u64, shape: Shape) -> (SimDisk, Database, Map, Model) {
 }
 
 /// A close is not refused, and has all.
-pub fn closes_when_full(seed: u64) {
+pub fn closes_when_full(seed: u64, logged: bool) {
     for shape in SHAPES {
-        let what = format!("{seed} {shape:?}");
-        let (disk, db, map, model) = filled(seed, shape);
+        let what = format!("{seed} {shape:?}, logged: {logged}");
+        let (disk, db, map, model) = filled(seed, shape, logged);
         check(&what, &map, &model);
         drop(map);
         disk.set_capacity(Some(disk.used_bytes()));
@@ -95,7 +96,7 @@ pub fn closes_when_full(seed: u64) {
 pub fn opens_when_full(seed: u64) {
     for shape in SHAPES {
         let what = format!("{seed} {shape:?}");
-        let (disk, _db, _map, model) = filled(seed, shape);
+        let (disk, _db, _map, model) = filled(seed, shape, true);
         let copy = disk.copy();
         copy.set_capacity(Some(copy.used_bytes()));
         let again = Database::open_on(copy.shared(), options(seed));

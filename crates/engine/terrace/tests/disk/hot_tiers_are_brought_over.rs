@@ -15,16 +15,18 @@ fn files_of_an_earlier_version_are_brought_over() {
 /// Who chose the file has it after each opening.
 #[test]
 fn a_choice_is_kept() {
-    let disk = SimDisk::new(1);
-    for _ in 0..3 {
-        let db = Database::open_on(disk.shared(), options(1)).unwrap();
-        let in_file = MapOptions::new().hot_in_memory(false);
-        let map = db.create_map("m", Kind::Tree, in_file);
-        map.map_or_else(|_| db.map("m"), Ok)
-            .unwrap()
-            .put("a", "1")
-            .unwrap();
-        assert!(!is_in_memory(&db));
-        db.close().unwrap();
+    for logged in [true, false] {
+        let disk = SimDisk::new(1);
+        for _ in 0..3 {
+            let db = Database::open_on(disk.shared(), options(1)).unwrap();
+            let in_file = MapOptions::new().hot_in_memory(false).logged(logged);
+            let map = db.create_map("m", Kind::Tree, in_file);
+            map.map_or_else(|_| db.map("m"), Ok)
+                .unwrap()
+                .put("a", "1")
+                .unwrap();
+            assert!(!is_in_memory(&db), "logged: {logged}");
+            db.close().unwrap();
+        }
     }
 }

@@ -7,7 +7,15 @@ use crate::common::slots::{
 
 #[test]
 fn a_full_disk_refuses_writes_before_it_refuses_a_close() {
-    seeds(2).into_iter().for_each(closes_when_full);
+    let each = |seed| closes_when_full(seed, true);
+    seeds(2).into_iter().for_each(each);
+}
+
+/// All of them is saved in one go, with no checkpoint in between.
+#[test]
+fn without_log_it_does_too() {
+    let each = |seed| closes_when_full(seed, false);
+    seeds(2).into_iter().for_each(each);
 }
 
 #[test]

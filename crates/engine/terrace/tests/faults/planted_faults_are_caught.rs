@@ -451,7 +451,7 @@ fn faults_of_saving() {
     );
     let of_pages =
         |fault| move |is: bool| terrace_pages::plant(if is { fault } else { Planted::None });
-    let closes = || (1..4).for_each(closes_when_full);
+    let closes = || (1..4).for_each(|seed| closes_when_full(seed, true));
     noticed(
         "no slots are kept",
         closes,
