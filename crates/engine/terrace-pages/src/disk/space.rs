@@ -267,6 +267,8 @@ impl Storage {
         // Where hot pages lie in memory alone a checkpoint writes little, and more of them make for a shorter file.
         let alone = self.common().counters.memory.get();
         let most = match alone > 0 && alone == self.frames.hot_frames() {
+            // Each saves all anew where that cannot be done in pieces.
+            true if self.common().claims.keeps_whole_pass() => live / 4,
             true => live / 8,
             false => live / 2,
         };

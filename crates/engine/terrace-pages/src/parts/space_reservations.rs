@@ -129,7 +129,7 @@ impl SpaceReservations {
         let most = memory + memory / 4;
         let saved = self.all_saved_slots();
         let dirty = self.dirty.load(Ordering::Relaxed).min(most);
-        if self.whole_pass.load(Ordering::Relaxed) {
+        if self.keeps_whole_pass() {
             // What is dirty is what was saved and what became dirty since, less what went down.
             let all = dirty.min(saved + fresh);
             let held = self.pass_held.load(Ordering::Relaxed);
@@ -214,6 +214,12 @@ impl SpaceReservations {
     /// Slots are kept for a whole pass from now on.
     pub fn keep_whole_pass(&self) {
         self.whole_pass.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they are.
+    #[inline]
+    pub fn keeps_whole_pass(&self) -> bool {
+        self.whole_pass.load(Ordering::Relaxed)
     }
 
     /// A whole pass has taken so many of them.
