@@ -348,3 +348,90 @@ pub fn they_are_not_among_the_changes() {
     }
     assert!(seen > 10, "{seen}");
 }
+
+/// Keys that each thread writes one after the other, round and round.
+const ROUND: u32 = 300;
+
+/// Threads write while checkpoints are made: whenever the power goes, all is as at one instant.
+pub fn threads_write(crashes: u64) {
+    let _in_memory = InMemory::by_default();
+    let disk = SimDisk::new(1);
+    let options = || tiny(1).memory(4 << 20);
+    let db = Database::open_on(disk.shared(), options().foreground(false)).unwrap();
+    let kinds = [Kind::Tree, Kind::Hash, Kind::Lsm];
+    let maps = kinds.map(|kind| {
+        let options = MapOptions::new().logged(false);
+        db.create_map(kind.as_str(), kind, options).unwrap()
+    });
+    // Pieces of it are saved beside.
+    let logged = db.tree(LOGGED).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2u32 {
+            let (db, maps, logged, stop) = (&db, &maps, &logged, &stop);
+            scope.spawn(move || {
+                for i in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let key = format!("{thread}-{:03}", i % ROUND);
+                    let mut batch = db.batch();
+                    for map in maps {
+                        batch.put(map, &key, u32::to_be_bytes(i));
+                    }
+                    db.write(batch, None).unwrap();
+                    logged.put(&key, [7; 40]).unwrap();
+                }
+            });
+        }
+        // What is found out is told once the threads have ended.
+        let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for crash in 0..crashes {
+                match crash % 3 {
+                    0 => gentle_checkpoint(&db).unwrap(),
+                    1 => drop(db.checkpoint().unwrap()),
+                    _ => drop(db.snapshot().unwrap()),
+                }
+                let found = disk.copy().crash(crash);
+                let db = Database::open_on(found.shared(), options()).unwrap();
+                is_of_one_instant(&db, &format!("crash {crash}"));
+            }
+        }));
+        stop.store(true, Ordering::Relaxed);
+        all.unwrap();
+    });
+}
+
+fn is_of_one_instant(db: &Database, what: &str) {
+    for thread in 0..2u32 {
+        let all = [Kind::Tree, Kind::Hash, Kind::Lsm].map(|kind| {
+            let map = db.map(kind.as_str()).unwrap();
+            let of_thread = |(key, _): &(Vec<u8>, Vec<u8>)| key.starts_with(&[b'0' + thread as u8]);
+            let found = records(&map).into_iter().filter(of_thread);
+            found
+                .map(|(key, value)| {
+                    let key: u32 = std::str::from_utf8(&key[2..]).unwrap().parse().unwrap();
+                    (key, u32::from_be_bytes(value.try_into().unwrap()))
+                })
+                .collect::<BTreeMap<u32, u32>>()
+        });
+        let Some(last) = all[0].values().max().copied() else {
+            assert!(all.iter().all(BTreeMap::is_empty), "{what}");
+            continue;
+        };
+        let then: BTreeMap<u32, u32> = (last.saturating_sub(ROUND - 1)..=last)
+            .map(|i| (i % ROUND, i))
+            .collect();
+        for (found, kind) in all.iter().zip(["tree", "hash table", "LSM-tree"]) {
+            let wrong: Vec<_> = found
+                .iter()
+                .filter(|(k, v)| then.get(k) != Some(v))
+                .collect();
+            assert!(
+                wrong.is_empty() && found.len() == then.len(),
+                "{what}, {kind}, thread {thread}: {wrong:?} beside {last}, {} records",
+                found.len()
+            );
+        }
+    }
+}

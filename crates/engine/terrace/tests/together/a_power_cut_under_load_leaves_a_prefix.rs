@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::{all_shapes, seeds};
+use crate::common::unlogged::threads_write;
+use crate::common::{all_shapes, factor, seeds};
 use terrace::{Database, Durability, Map, Options, Result, encode};
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
@@ -144,4 +145,9 @@ fn check(db: &Database, seed: u64, round: u32, synced: &[AtomicU64], acknowledge
     }
     let report = db.verify().unwrap();
     assert!(report.is_clean(), "seed {seed}, round {round}: {report}");
+}
+
+#[test]
+fn of_what_has_no_log_it_leaves_one_instant() {
+    threads_write(12 * factor());
 }
