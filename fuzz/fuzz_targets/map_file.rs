@@ -86,6 +86,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         learnt: [0; 40],
         next_structure: 0,
         next_sequence: 0,
+        unlogged_from: 0,
         catalog_root: PageId(0),
         clean: false,
     };

@@ -154,6 +154,7 @@ mod tests {
             learnt: [0; 40],
             next_structure: 2,
             next_sequence: 3,
+            unlogged_from: 3,
             catalog_root: PageId(1),
             clean: true,
         }
