@@ -207,6 +207,13 @@ impl Registry {
         all.any(|open| open.spec.in_memory && open.spec.logged)
     }
 
+    /// Whether any without log has its hot tier in memory alone.
+    pub fn has_unlogged_in_memory(&self) -> bool {
+        let names = self.names.read();
+        let mut all = names.by_id.values();
+        all.any(|open| open.spec.in_memory && !open.spec.logged)
+    }
+
     /// Before any cut can have a structure like this one.
     pub(super) fn prepare_for(&self, spec: Spec) {
         match (spec.in_memory, spec.logged) {

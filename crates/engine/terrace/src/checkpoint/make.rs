@@ -173,13 +173,18 @@ impl Core {
                 _ => position,
             });
             let began = meanwhile.as_ref().and_then(|meanwhile| meanwhile.began);
+            let began = began.filter(|_| self.registry().has_unlogged_in_memory());
+            let unlogged_from = began.map_or(position, |began| began.at);
+            if unlogged_from.sequence < from.get().sequence {
+                from.set(unlogged_from);
+            }
             time.set(crate::planted::now());
             let info = CheckpointMeta {
                 log_position: from.get().encode(),
                 learnt: self.learnt(),
                 next_structure: self.next_structure(),
                 next_sequence: position.sequence,
-                unlogged_from: began.map_or(position, |began| began.at).sequence,
+                unlogged_from: unlogged_from.sequence,
                 catalog_root: self.registry().catalog().root(),
                 clean,
             };

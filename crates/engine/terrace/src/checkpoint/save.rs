@@ -42,7 +42,7 @@ const LARGE_SLOTS: u64 = 256;
 
 /// What a checkpoint begins with.
 pub(super) struct Saved<'c> {
-    /// Where replay is to begin, unless that is the cut.
+    /// Where replay of what is saved in pieces is to begin, unless that is the cut.
     pub from: Option<Position>,
     /// What was counted there, or before the cut.
     pub mark: SavingMark,
@@ -53,20 +53,6 @@ pub(super) struct Saved<'c> {
     pub in_pieces: bool,
     /// What has no log is logged until the cut.
     pub meanwhile: Option<LoggedMeanwhile<'c>>,
-}
-
-impl Saved<'_> {
-    /// Replay is to begin at the cut; this was counted before.
-    fn at_cut(mark: SavingMark) -> Self {
-        Saved {
-            from: None,
-            mark,
-            all: true,
-            nobody_calls: None,
-            in_pieces: false,
-            meanwhile: None,
-        }
-    }
 }
 
 impl Core {
@@ -80,7 +66,12 @@ impl Core {
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
         if !self.has_hot_in_memory() {
-            return Ok(Saved::at_cut(self.store().saving_mark()));
+            // One may be made before the cut.
+            let meanwhile = match clean {
+                true => None,
+                false => Some(self.log_meanwhile(false)?),
+            };
+            return Ok(self.saved_so_far(meanwhile));
         }
         let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);
         let may_wait = is_gentle || !clean && speed == Speed::Fast;
@@ -91,7 +82,7 @@ impl Core {
                 true => self
                     .save_old_pieces()
                     .and_then(|()| self.save_unlogged())
-                    .map(|meanwhile| self.saved_so_far(meanwhile)),
+                    .map(|meanwhile| self.saved_so_far(Some(meanwhile))),
                 false => self.save_all(speed, clean, pressure),
             });
         if saved.as_ref().is_err_and(Error::is_no_room) {
@@ -152,18 +143,20 @@ impl Core {
     /// What has no log cannot be left out.
     pub(super) fn save_nothing_more(&self) -> Result<Saved<'_>> {
         let meanwhile = self.save_unlogged()?;
-        Ok(self.saved_so_far(meanwhile))
+        Ok(self.saved_so_far(Some(meanwhile)))
     }
 
     fn saved_so_far<'c>(&'c self, meanwhile: Option<LoggedMeanwhile<'c>>) -> Saved<'c> {
         let in_pieces = self.registry().has_saved_in_pieces();
         let oldest = self.checkpoints().seen(|state| state.pieces.oldest());
+        let oldest = oldest.filter(|_| in_pieces);
         let began = meanwhile.as_ref().and_then(|meanwhile| meanwhile.began);
-        let all = oldest.filter(|_| in_pieces).into_iter().chain(began);
-        let first = all.min_by_key(|began| began.at.sequence);
+        let marks = oldest.into_iter().chain(began).map(|began| began.mark);
         Saved {
-            from: first.map(|began| began.at),
-            mark: first.map_or_else(|| self.store().saving_mark(), |began| began.mark),
+            from: oldest.map(|began| began.at),
+            mark: marks
+                .reduce(SavingMark::min)
+                .unwrap_or_else(|| self.store().saving_mark()),
             all: true,
             nobody_calls: None,
             in_pieces,
@@ -247,7 +240,7 @@ impl Core {
         // Nobody writes while it is closed.
         let meanwhile = match clean {
             true => None,
-            false => self.log_meanwhile(false)?,
+            false => Some(self.log_meanwhile(true)?),
         };
         let (hold, place, began) = self.begin_saving();
         let saved = self.save_all_since(meanwhile, (place, began), speed, clean, pressure);
@@ -277,7 +270,7 @@ impl Core {
             began.at = self.store().instant(|| self.log().position());
             self.checkpoints().saved(began, writes);
         }
-        if let Some(meanwhile) = &mut meanwhile {
+        if let (Some(meanwhile), Some(_)) = (&mut meanwhile, &nobody_calls) {
             meanwhile.began = Some(began);
         }
         Ok(Saved {

@@ -22,8 +22,8 @@ use crate::state::pieces::Began;
 pub(super) struct LoggedMeanwhile<'c> {
     core: &'c Core,
     /// Those that are saved.
-    pub structures: Vec<Arc<Open>>,
-    /// Where the pass over them began, once it has.
+    structures: Vec<Arc<Open>>,
+    /// From where on all their changes are logged.
     pub began: Option<Began>,
     is_over: bool,
 }
@@ -65,59 +65,55 @@ impl Core {
         self.unlogged().logs() && !planted(Fault::UnloggedNotLogged)
     }
 
-    /// Whether a structure without log has its hot tier in memory alone, and was changed since that was saved.
-    pub(super) fn has_unsaved_unlogged(&self) -> bool {
-        self.unlogged_in_memory().any(|open| open.is_changed())
+    fn unlogged_in_memory(&self) -> Vec<Arc<Open>> {
+        let mut all = self.registry().all();
+        all.retain(|open| !open.spec.logged && open.spec.in_memory);
+        all
     }
 
-    fn unlogged_in_memory(&self) -> impl Iterator<Item = Arc<Open>> {
-        let all = self.registry().all().into_iter();
-        all.filter(|open| !open.spec.logged && open.spec.in_memory)
-    }
-
-    /// From the return on all changes of structures without log are logged, and those that were not are done. Nothing
-    /// where there are none; where `only_changed`, where none of them was changed. The caller holds nothing, and makes
-    /// the only checkpoint.
-    pub(super) fn log_meanwhile(&self, only_changed: bool) -> Result<Option<LoggedMeanwhile<'_>>> {
-        if only_changed && !self.has_unsaved_unlogged() {
-            return Ok(None);
-        }
+    /// From the return on all changes of structures without log are logged, and those that were not are done. They are
+    /// to be saved then, if `always` or any was changed. The caller holds nothing, and makes the only checkpoint.
+    pub(super) fn log_meanwhile(&self, always: bool) -> Result<LoggedMeanwhile<'_>> {
         let mut meanwhile = LoggedMeanwhile {
             core: self,
-            structures: self.unlogged_in_memory().collect(),
+            structures: Vec::new(),
             began: None,
             is_over: false,
         };
-        if meanwhile.structures.is_empty() {
-            meanwhile.is_over = true;
-            return Ok(None);
-        }
         self.unlogged().set_logs(true);
-        // Before all are waited for: a change that was noted earlier is done then.
-        meanwhile
-            .structures
-            .retain(|open| open.take_changed() || !only_changed);
-        if !planted(Fault::UnloggedUnawaited) {
+        // One that is made from now on is in the log from its first change on.
+        if self.registry().has_unlogged_in_memory() && !planted(Fault::UnloggedUnawaited) {
             self.passes().wait_for_all()?;
         }
-        Ok(Some(meanwhile))
+        let (hold, _, began) = self.begin_saving();
+        self.log().let_go(hold);
+        meanwhile.began = Some(began);
+        // One that was made before that instant is among them, others are in the log from there on.
+        let all = self.unlogged_in_memory();
+        let is_changed = |any: bool, open: &Arc<Open>| open.take_changed() || any;
+        if all.iter().fold(always, is_changed) {
+            meanwhile.structures = all;
+            if !planted(Fault::UnloggedUnawaited) {
+                // Whoever has noted a change by now has made it then.
+                self.passes().wait_for_all()?;
+            }
+        }
+        Ok(meanwhile)
     }
 
-    /// Saves those of them that were changed, if any was.
-    pub(super) fn save_unlogged(&self) -> Result<Option<LoggedMeanwhile<'_>>> {
-        let mark = self.store().saving_mark();
-        let Some(mut meanwhile) = self.log_meanwhile(true)? else {
+    /// Saves those structures if any was changed.
+    pub(super) fn save_unlogged(&self) -> Result<LoggedMeanwhile<'_>> {
+        let meanwhile = self.log_meanwhile(false)?;
+        let mark = meanwhile
+            .began
+            .map_or_else(Default::default, |began| began.mark);
+        if meanwhile.structures.is_empty() {
             self.store().unlogged_is_saved(mark);
-            return Ok(None);
-        };
+            return Ok(meanwhile);
+        }
         self.load_all_saved()?;
-        let (hold, _, began) = self.begin_saving();
-        let saved = self.save_whole(&meanwhile.structures, None);
-        self.log().let_go(hold);
-        let slots = saved?;
-        self.store()
-            .has_saved(SavedPart::Unlogged, began.mark, slots);
-        meanwhile.began = Some(began);
-        Ok(Some(meanwhile))
+        let slots = self.save_whole(&meanwhile.structures, None)?;
+        self.store().has_saved(SavedPart::Unlogged, mark, slots);
+        Ok(meanwhile)
     }
 }
