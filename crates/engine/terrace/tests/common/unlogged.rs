@@ -157,6 +157,7 @@ pub fn without_log(seed: u64) {
         .unwrap();
     let names = KINDS.map(Kind::as_str).into_iter().chain([LOGGED]);
     world.borrow_mut().model = names.map(|name| (name.into(), BTreeMap::new())).collect();
+    assert!(db.structures().iter().all(|info| info.hot_in_memory));
     db.checkpoint().unwrap();
     let mut durable = world.borrow().model.clone();
     for round in 0..ROUNDS {
@@ -386,6 +387,7 @@ pub fn threads_write(crashes: u64) {
         }
         // What is found out is told once the threads have ended.
         let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut most = 0;
             for crash in 0..crashes {
                 match crash % 3 {
                     0 => gentle_checkpoint(&db).unwrap(),
@@ -394,15 +396,18 @@ pub fn threads_write(crashes: u64) {
                 }
                 let found = disk.copy().crash(crash);
                 let db = Database::open_on(found.shared(), options()).unwrap();
-                is_of_one_instant(&db, &format!("crash {crash}"));
+                most = most.max(is_of_one_instant(&db, &format!("crash {crash}")));
             }
+            assert!(most > 0, "nothing was ever found");
         }));
         stop.store(true, Ordering::Relaxed);
         all.unwrap();
     });
 }
 
-fn is_of_one_instant(db: &Database, what: &str) {
+/// The last that is there of any thread.
+fn is_of_one_instant(db: &Database, what: &str) -> u32 {
+    let mut most = 0;
     for thread in 0..2u32 {
         let all = [Kind::Tree, Kind::Hash, Kind::Lsm].map(|kind| {
             let map = db.map(kind.as_str()).unwrap();
@@ -419,6 +424,7 @@ fn is_of_one_instant(db: &Database, what: &str) {
             assert!(all.iter().all(BTreeMap::is_empty), "{what}");
             continue;
         };
+        most = most.max(last);
         let then: BTreeMap<u32, u32> = (last.saturating_sub(ROUND - 1)..=last)
             .map(|i| (i % ROUND, i))
             .collect();
@@ -434,4 +440,5 @@ fn is_of_one_instant(db: &Database, what: &str) {
             );
         }
     }
+    most
 }

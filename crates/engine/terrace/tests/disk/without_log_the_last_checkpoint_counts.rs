@@ -1,5 +1,5 @@
-//! Structures without log: nothing of them is in the log, and after a crash they stand at the last
-//! checkpoint, whole; a clean close is a checkpoint.
+//! Structures without log: nothing of them is in the log but what a checkpoint needs that is being made, and after a
+//! crash they stand at the last checkpoint, whole; a clean close is a checkpoint.
 
 use crate::common::unlogged::{
     a_change_waits_for_a_page, they_are_not_among_the_changes, without_log,

@@ -43,6 +43,15 @@ fn the_fields_of_the_superblock_lie_where_the_document_says() {
         u64_at(&block, 4088),
         seeded(mix(u64_at(&block, 0), 1), &block[..4088])
     );
+    // Version 3 says from where on the log has what has no log.
+    let newest = Superblock {
+        version: 3,
+        unlogged_from: 12,
+        ..written
+    };
+    assert!(newest.encode(&mut block));
+    assert_eq!((block[8], u64_at(&block, 181)), (3, 12));
+    assert!(block[189..4088].iter().all(|byte| *byte == 0));
 }
 
 #[test]

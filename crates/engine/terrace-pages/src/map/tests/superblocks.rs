@@ -225,4 +225,13 @@ fn numbers_that_no_database_reaches_are_damage() {
     superblock.epoch -= 1;
     let bytes = block(&superblock);
     assert!(Superblocks::read([&bytes, &[]], None).is_ok());
+    // From where on the log has what has no log is no later than the cut.
+    superblock.version = FORMAT_VERSION;
+    superblock.unlogged_from = 12;
+    let bytes = block(&superblock);
+    let read = Superblocks::read([&bytes, &[]], None).expect("a superblock");
+    assert_eq!(read.newest, superblock);
+    superblock.unlogged_from = superblock.next_sequence + 1;
+    let bytes = block(&superblock);
+    assert!(Superblocks::read([&bytes, &[]], None).is_err());
 }
