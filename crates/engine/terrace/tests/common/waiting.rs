@@ -152,6 +152,27 @@ pub fn told(read: &mut Read) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// Of reads whose thread finds that the disk fails, most have this error. Threads in the background bring pages in too:
+/// who waited for one of those looks again, and may wait for another page.
+pub fn most_fail(db: &Database, reads: &mut [(Vec<u8>, Read)]) {
+    let mut failed = 0;
+    for (key, read) in &mut *reads {
+        // A path from the root has a few pages.
+        let told = (0..4).find_map(|_| {
+            until(|| reader_rests(db));
+            match poll(read) {
+                Poll::Ready(told) => Some(told),
+                Poll::Pending => None,
+            }
+        });
+        match told.expect("nobody has told it") {
+            Err(Error::Io { .. }) => failed += 1,
+            found => assert_eq!(found.unwrap(), Some(value(key))),
+        }
+    }
+    assert!(failed * 2 > reads.len(), "{failed} of {}", reads.len());
+}
+
 /// Closes a database while the thread that reads is stopped: who asks finds it closed before that goes on.
 pub fn close_meanwhile(db: &Database, map: &Map, gate: &Gate) -> Result<()> {
     std::thread::scope(|scope| {
@@ -177,12 +198,8 @@ pub fn everybody_who_waits_is_told() {
         ..Injection::at(Op::Read, 1, Fault::Eio)
     });
     gate.open();
-    until(|| reader_rests(&db));
-    let told_of: Vec<_> = some.iter_mut().map(|(_, read)| told(read)).collect();
+    most_fail(&db, &mut some);
     disk.heal();
-    for told in told_of {
-        assert!(matches!(told, Err(Error::Io { .. })), "{told:?}");
-    }
 
     gate.close();
     let mut all = waiting(&map, &keys);
