@@ -37,7 +37,7 @@ pub use frames::stats::{PagesLeft, StoreStats};
 pub use frames::stay::Staying;
 pub use frames::view::{Torn, View};
 pub use images::pin::{ImagePage, PinnedImage};
-pub use map::superblock::{HOT_IN_MEMORY, LEARNT_BYTES, UNLOGGED_IN_MEMORY};
+pub use map::superblock::{HOT_IN_MEMORY, LEARNT_BYTES, NEWEST_VERSION, UNLOGGED_IN_MEMORY};
 pub use open::Presence;
 pub use parts::cause::{Because, Cause};
 pub use parts::data_file::DATA_FILE;

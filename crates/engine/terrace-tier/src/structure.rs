@@ -331,6 +331,13 @@ pub trait Structure: Send + Sync {
         Ok(false)
     }
 
+    /// Writes the long values that a hot tier in the file has in the leaf that covers this position to the cold tier, and
+    /// lets go of them above; where to go on, `None` at the end. Blocking.
+    fn write_long_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _ = from;
+        Ok(None)
+    }
+
     /// Has the hot tier have what was saved of it in the leaf that covers this position, or of the next one of which it
     /// has nothing yet; where to go on, or nothing at the end. Until then it comes when somebody asks for it. What cannot
     /// be read is passed over. Blocking.

@@ -157,7 +157,7 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 #[cfg(feature = "planted-faults")]
 #[doc(hidden)]
 pub mod fault {
-    pub use crate::planted::{Fault, keep_hot_in_memory, plant, set_clock_ahead};
+    pub use crate::planted::{Fault, Point, hook, keep_hot_in_memory, plant, set_clock_ahead};
     pub use crate::probes::{
         calm_rounds, gentle_checkpoint, lock_of, locks, now, passes, reader_rests, round,
         shared_locks, store, tend, waiting_for_pages,

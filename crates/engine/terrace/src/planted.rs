@@ -153,6 +153,8 @@ pub enum Fault {
     UnloggedUnawaited,
     /// What the log has of them is shown to who reads the changes.
     UnloggedShown,
+    /// Where none was changed, changes of them are logged no more before the cut.
+    UnloggedUnwatched,
     /// Who waits for a page that cannot be read is not told.
     WaiterLostByError,
     /// Who waits for a page is not told when the database is closed.
@@ -237,12 +239,13 @@ impl Fault {
     ];
 
     /// Those of structures without log.
-    pub const OF_UNLOGGED: [Fault; 5] = [
+    pub const OF_UNLOGGED: [Fault; 6] = [
         Fault::UnloggedNotLogged,
         Fault::UnloggedBeyondCut,
         Fault::UnloggedFromTheBeginning,
         Fault::UnloggedUnawaited,
         Fault::UnloggedShown,
+        Fault::UnloggedUnwatched,
     ];
 
     /// Those of who waits for a page without a thread.
@@ -256,7 +259,15 @@ impl Fault {
     ];
 }
 
+/// Where a test can step in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// It is known which structures without log a checkpoint saves; nothing is held.
+    UnloggedFound,
+}
+
 terrace_base::faults_of_processes!(feature = "planted-faults", Fault);
+terrace_base::points_of_threads!(feature = "planted-faults", Point);
 
 #[cfg(feature = "planted-faults")]
 std::thread_local! {

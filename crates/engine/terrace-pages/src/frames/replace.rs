@@ -53,11 +53,13 @@ impl Frames {
             return Some(frame);
         }
         let (found, dirty) = self.evict_counting(false);
-        if (dirty as u64 >= self.pool.len() as u64 / 2 || self.clean_frames_are_few())
+        let taken = self.lent.count() + self.hot_frames();
+        let may_leave = self.common.frames().saturating_sub(taken);
+        if (dirty as u64 + FEW_CLEAN > may_leave || self.clean_frames_are_few())
             && let Some(frame) = found
         {
-            // Where nearly all frames are dirty, who makes a page would throw out what he has just read to
-            // be able to make it, again and again. So something is written first.
+            // Where nearly all pages that may leave are dirty, who makes a page would throw out what he has just read
+            // to be able to make it, again and again. So something is written first.
             self.give(frame);
             return None;
         }
@@ -236,11 +238,19 @@ mod tests {
     /// Who reads one page and makes others would go on for ever: each attempt threw out what it had read.
     #[test]
     fn the_only_clean_page_is_not_handed_out_before_something_is_written() {
+        something_is_written_first(0);
+        // They are clean too, and do not leave.
+        something_is_written_first(100);
+    }
+
+    fn something_is_written_first(hot: usize) {
         let store = store();
-        let make = || {
+        let make_of = |class| {
             let door = store.enter().unwrap();
-            store.allocate(&door, Class::Cold).map(|page| page.pid())
+            store.allocate(&door, class).map(|page| page.pid())
         };
+        let make = || make_of(Class::Cold);
+        (0..hot).for_each(|_| _ = make_of(Class::Hot).unwrap());
         let clean = make().unwrap();
         store.checkpoint(Pace::Fast, &mut info).unwrap();
         let frames = store.storage().frames();
@@ -257,7 +267,14 @@ mod tests {
                 .store(if is_clean { 0 } else { 3 }, Ordering::Relaxed);
         }
         assert!(store.is_resident(clean));
-        assert_eq!(frames.spare_frame(), None);
+        let mut tries = 0;
+        while let Some(frame) = frames.spare_frame() {
+            // What is missing now is read, and it is tried again.
+            frames.give(frame);
+            store.fault_in(clean).unwrap();
+            tries += 1;
+            assert!(tries < 8);
+        }
         store.storage().make_frames().unwrap();
         assert!(frames.spare_frame().is_some());
     }

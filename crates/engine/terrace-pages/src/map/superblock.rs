@@ -13,12 +13,12 @@ use terrace_base::{Error, PageId, Result};
 /// The newest version of the format that this program reads and writes, and the oldest, which it writes as long as nothing
 /// needs a newer one: from [`HOT_IN_MEMORY`] on hot tiers may lie in memory alone, and replay may begin before the cut of a
 /// checkpoint; from [`UNLOGGED_IN_MEMORY`] on also those of structures without log, of which the log then has a part.
-pub const FORMAT_VERSION: u32 = UNLOGGED_IN_MEMORY;
-/// See [`FORMAT_VERSION`].
+pub const NEWEST_VERSION: u32 = UNLOGGED_IN_MEMORY;
+/// See [`NEWEST_VERSION`].
 pub const HOT_IN_MEMORY: u32 = 2;
-/// See [`FORMAT_VERSION`].
+/// See [`NEWEST_VERSION`].
 pub const UNLOGGED_IN_MEMORY: u32 = 3;
-/// See [`FORMAT_VERSION`].
+/// See [`NEWEST_VERSION`].
 pub const OLDEST_VERSION: u32 = 1;
 /// Name of the data file.
 pub const DATA_FILE: &str = "data";
@@ -167,7 +167,7 @@ impl Superblock {
             return Block::Damaged("the checksum is wrong".into());
         }
         let version = match u32_at(block, MAGIC.len()) {
-            Some(version @ OLDEST_VERSION..=FORMAT_VERSION) => version,
+            Some(version @ OLDEST_VERSION..=NEWEST_VERSION) => version,
             version => return Block::Version(version.unwrap_or_default()),
         };
         match Superblock::fields(version, &block[MAGIC.len() + 4..])
@@ -317,7 +317,7 @@ impl Superblocks {
 fn other_version(version: u32, index: usize) -> Error {
     let at = SUPERBLOCK_OFFSETS[index];
     Error::invalid(format!(
-        "the superblock at byte {at} of the file \"{DATA_FILE}\" has format version {version}, and this program reads versions {OLDEST_VERSION} to {FORMAT_VERSION}; \
+        "the superblock at byte {at} of the file \"{DATA_FILE}\" has format version {version}, and this program reads versions {OLDEST_VERSION} to {NEWEST_VERSION}; \
          open the database with the program that wrote it"
     ))
 }

@@ -47,6 +47,8 @@ pub(super) enum Selected {
     Deleted,
     /// All but clean ones that were used: a memtable that is written down.
     Flushed,
+    /// All.
+    All,
 }
 
 impl Selected {
@@ -56,6 +58,7 @@ impl Selected {
             Selected::Dirty => flags.is_dirty(),
             Selected::Deleted => flags.is_dirty() && flags.is_deleted(),
             Selected::Flushed => flags.is_dirty() || flags.use_count() == 0,
+            Selected::All => true,
         }
     }
 }

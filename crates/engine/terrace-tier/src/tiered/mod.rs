@@ -12,6 +12,7 @@ mod hand;
 mod leaves;
 mod levels;
 mod loading;
+mod long_down;
 mod look;
 mod migrate;
 mod phase;

@@ -4,8 +4,7 @@
 //! only the entry in the catalog changes. Invariant: nothing was put into the hot tier by then.
 
 use terrace_access::Window;
-use terrace_base::Result;
-use terrace_pages::{HOT_IN_MEMORY, UNLOGGED_IN_MEMORY};
+use terrace_base::{Error, Result};
 
 use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
@@ -13,39 +12,43 @@ use crate::planted::{Fault, planted};
 
 impl Registry {
     /// Structures of an earlier `version` have their hot tiers in memory alone from now on, where they can: their hot pages
-    /// are what was saved. Those of which a page cannot be read, and those with long values above, whose pages the hot
-    /// tier owns, stay as they are. Whether there was any.
+    /// are what was saved, and their long values go below. Those of which a page cannot be read, or for whose long values
+    /// there is no space, stay as they are this time. Whether there was any.
     pub fn bring_over(&self, version: u32) -> Result<bool> {
         let (mut window, mut brought_over) = (Window::new(), false);
         for open in self.all() {
-            let newest = match open.spec.logged {
-                true => HOT_IN_MEMORY,
-                false => UNLOGGED_IN_MEMORY,
-            };
-            let is_older = version < newest && !open.spec.in_memory && open.spec.may_be_in_memory();
+            let is_older = open.spec.brought_over(version) != open.spec;
             if !is_older || open.is_dropped() || open.is_unfinished() {
                 continue;
             }
-            let tried = self.as_if_in_memory(&open);
-            // It is not looked at once more, whatever comes of it.
-            self.prepare_for(tried.spec);
-            let mut has_long = false;
-            let mut look = |window: &Window| {
-                has_long |= (0..window.len()).any(|i| window.entry(i).large.is_some());
-                Ok(())
-            };
-            let read = each_saved(&tried, false, &mut window, &mut look)
-                .and_then(|()| each_saved(&tried, true, &mut window, &mut look));
-            match read {
-                Err(e) if e.is_unreadable() => continue,
-                read => read?,
+            match self.is_ready(&open, &mut window) {
+                Err(e) if e.is_unreadable() || matches!(e, Error::DiskFull { .. }) => continue,
+                ready => ready?,
             }
-            if !has_long || planted(Fault::LongBroughtOver) {
-                self.move_hot(&open, true)?;
-                brought_over = true;
-            }
+            self.move_hot(&open, true)?;
+            brought_over = true;
         }
         Ok(brought_over)
+    }
+
+    /// Has all that the hot tier of a structure has in the file be such that it can be taken for what was saved.
+    fn is_ready(&self, open: &Open, window: &mut Window) -> Result<()> {
+        let tried = self.as_if_in_memory(open);
+        // It is not looked at once more, whatever comes of it.
+        self.prepare_for(tried.spec);
+        let mut has_long = false;
+        let mut look = |window: &Window| {
+            has_long |= (0..window.len()).any(|i| window.entry(i).large.is_some());
+            Ok(())
+        };
+        each_saved(&tried, false, window, &mut look)?;
+        each_saved(&tried, true, window, &mut look)?;
+        drop(tried);
+        let mut next = (has_long && !planted(Fault::LongBroughtOver)).then(Vec::new);
+        while let Some(from) = next {
+            next = open.structure.write_long_down(&from)?;
+        }
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use terrace_pages::SavedPart;
 
 use crate::catalog::opened::Open;
 use crate::core::Core;
-use crate::planted::{Fault, planted};
+use crate::planted::{Fault, Point, planted, reached};
 use crate::state::pieces::Began;
 
 /// While this is there changes of structures without log are logged, until the cut.
@@ -97,7 +97,10 @@ impl Core {
                 // Whoever has noted a change by now has made it then.
                 self.passes().wait_for_all()?;
             }
+        } else if planted(Fault::UnloggedUnwatched) {
+            self.unlogged().set_logs(false);
         }
+        reached(Point::UnloggedFound);
         Ok(meanwhile)
     }
 

@@ -1,6 +1,7 @@
 //! What a structure is: its kind, tiers, policy and whether the log keeps it; chosen at creation.
 
 use terrace_base::{Error, Result};
+use terrace_pages::{HOT_IN_MEMORY, UNLOGGED_IN_MEMORY};
 
 use crate::kinds::Kind;
 use crate::kinds::{Variant, kind_of_byte};
@@ -167,6 +168,18 @@ impl Spec {
             ..self
         };
         self.tiers == Tiers::Two && self.policy == Policy::Default && in_memory.check().is_ok()
+    }
+
+    /// What it is from now on that is of a database of this earlier `version`.
+    pub fn brought_over(self, version: u32) -> Spec {
+        let newest = match self.logged {
+            true => HOT_IN_MEMORY,
+            false => UNLOGGED_IN_MEMORY,
+        };
+        Spec {
+            in_memory: self.in_memory || (version < newest && self.may_be_in_memory()),
+            ..self
+        }
     }
 
     /// Refuses what nothing can be.

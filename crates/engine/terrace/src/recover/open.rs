@@ -14,8 +14,8 @@ use terrace_base::disk::Disk;
 use terrace_base::{AlignedBuf, Error, PageId, Result};
 use terrace_pages::map::Superblock;
 use terrace_pages::{
-    CheckpointMeta, Cleaner, HOT_IN_MEMORY, LEARNT_BYTES, PageStore, PinnedImage, Presence,
-    SavedPart, StoreOptions, UNLOGGED_IN_MEMORY,
+    CheckpointMeta, Cleaner, HOT_IN_MEMORY, LEARNT_BYTES, NEWEST_VERSION, PageStore, PinnedImage,
+    Presence, SavedPart, StoreOptions,
 };
 use terrace_tier::TierContext;
 use terrace_wal::{Log, LogOptions, Position, decode_segment};
@@ -366,8 +366,12 @@ fn recover(
     )?;
     budget.check_structures(&registry)?;
     store.make_room_for_extra()?;
-    if store.format_version() < UNLOGGED_IN_MEMORY && hot_is_in_memory() {
-        let brought_over = registry.bring_over(store.format_version())?;
+    let version = match hot_is_in_memory() {
+        true => store.format_version(),
+        false => NEWEST_VERSION,
+    };
+    if version < NEWEST_VERSION {
+        let brought_over = registry.bring_over(version)?;
         if brought_over && !options.foreground {
             note_brought_over(&*disk, superblock.database, options.memory, &registry);
         }
@@ -393,6 +397,7 @@ fn recover(
             let slots = registry.saved_slots()?;
             store.add_fresh(slots);
             store.has_saved(SavedPart::All, store.saving_mark(), slots);
+            replay.is_of_version(version);
             replay.doubt_marks(clock.believed_at_once());
             let mut apply = |sequence, payload: &[u8]| replay.record(sequence, payload);
             let generation = superblock.generation;

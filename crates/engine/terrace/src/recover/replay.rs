@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use terrace_access::Window;
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, Result, StructureId, checksum};
+use terrace_pages::NEWEST_VERSION;
 use terrace_tier::Change;
 
 use crate::catalog::opened::{NewStructure, Open};
@@ -60,6 +61,7 @@ pub fn replay<T>(
             last: None,
             point: None,
             given_out: if from < cut { registry.next_id() } else { 0 },
+            version: NEWEST_VERSION,
             common: &common,
         },
         operations: 0,
@@ -184,6 +186,11 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// The database is of this version: structures that only its log makes are brought over as others are.
+    pub fn is_of_version(&mut self, version: u32) {
+        self.applier.version = version;
+    }
+
     /// Marks of a time past this are not believed: they have what the wall clock said, however wrong it was.
     pub fn doubt_marks(&mut self, past: u64) {
         self.doubted = past;
@@ -296,6 +303,7 @@ fn work<'r>(
         last: None,
         point: None,
         given_out,
+        version: NEWEST_VERSION,
         common,
     };
     for mut buffer in buffers {
@@ -325,6 +333,8 @@ struct Applier<'r> {
     point: Option<Point>,
     /// Numbers of structures below were given out before the checkpoint that was opened.
     given_out: u32,
+    /// The version of the database that was opened.
+    version: u32,
     common: &'r Common,
 }
 
@@ -431,7 +441,7 @@ impl Applier<'_> {
                     return Err(damaged(&format!("{structure} is made twice")));
                 }
                 let new = NewStructure {
-                    spec,
+                    spec: spec.brought_over(self.version),
                     name,
                     index: index.as_ref(),
                     unfinished,

@@ -32,8 +32,8 @@ fn write(rng: &mut Rng, map: &Map, model: &mut Model, long: bool, many: u32) {
     }
 }
 
-fn check(what: &str, db: &Database, model: &Model) {
-    let map = db.map("m").unwrap();
+fn check(what: &str, db: &Database, name: &str, model: &Model) {
+    let map = db.map(name).unwrap();
     let found: Model = map.iter().unwrap().map(Result::unwrap).collect();
     assert!(found == *model, "{what}");
     let report = db.verify().unwrap();
@@ -41,7 +41,10 @@ fn check(what: &str, db: &Database, model: &Model) {
 }
 
 pub fn is_in_memory(db: &Database) -> bool {
-    db.structures()[0].hot_in_memory
+    let all = db.structures();
+    let first = all[0].hot_in_memory;
+    assert!(all.iter().all(|info| info.hot_in_memory == first));
+    first
 }
 
 /// One that an earlier version left behind is brought over, changed, and opened again in each state on the way.
@@ -62,7 +65,7 @@ fn brought_over_of(seed: u64, logged: bool) {
         let what = format!("{seed} {shape:?}, long values: {long}, logged: {logged}");
         let mut rng = Rng::new(seed);
         let disk = SimDisk::new(seed);
-        let mut model = Model::new();
+        let (mut model, mut late) = (Model::new(), Model::new());
         {
             terrace::fault::keep_hot_in_memory(Some(false));
             let db = Database::open_on(disk.shared(), options(seed)).unwrap();
@@ -72,20 +75,34 @@ fn brought_over_of(seed: u64, logged: bool) {
             write(&mut rng, &map, &mut model, long, 500);
             make_durable(&db);
             assert!(!is_in_memory(&db));
+            if logged {
+                // It is in the log alone.
+                let map = create(&db, "late", shape, MapOptions::new()).unwrap();
+                write(&mut rng, &map, &mut late, long, 500);
+                make_durable(&db);
+            }
         }
         let left = disk.copy();
         terrace::fault::keep_hot_in_memory(Some(true));
         let db = Database::open_on(left.shared(), options(seed)).unwrap();
         // A heap stays one.
-        assert!(is_in_memory(&db) != (long || shape.2), "{what}");
-        check(&what, &db, &model);
+        assert!(is_in_memory(&db) != shape.2, "{what}");
+        check(&what, &db, "m", &model);
+        if logged {
+            check(&what, &db, "late", &late);
+        }
         for round in 0..3 {
             let map = db.map("m").unwrap();
             write(&mut rng, &map, &mut model, long, 700);
             make_durable(&db);
             let again = left.copy();
             let again = Database::open_on(again.shared(), options(seed)).unwrap();
-            check(&format!("{what}, opened in round {round}"), &again, &model);
+            check(
+                &format!("{what}, opened in round {round}"),
+                &again,
+                "m",
+                &model,
+            );
             again.close().unwrap();
             if round > 0 {
                 db.checkpoint().unwrap();
@@ -93,7 +110,10 @@ fn brought_over_of(seed: u64, logged: bool) {
         }
         db.close().unwrap();
         let db = Database::open_on(left.shared(), options(seed)).unwrap();
-        check(&what, &db, &model);
+        check(&what, &db, "m", &model);
+        if logged {
+            check(&what, &db, "late", &late);
+        }
     }
     terrace::fault::keep_hot_in_memory(None);
 }

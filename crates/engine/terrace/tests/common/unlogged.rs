@@ -22,6 +22,8 @@ const LOGGED: &str = "logged";
 /// More than the hot tiers hold.
 const KEYS: u64 = 900;
 const ROUNDS: u64 = 8;
+/// Structures.
+const MOST: usize = 9;
 
 fn small(seed: u64) -> Options {
     // So that no checkpoint is made by itself, but pieces are due.
@@ -45,6 +47,19 @@ impl World {
             .wrapping_mul(0x5851_F42D_4C95_7F2D)
             .wrapping_add(1);
         (self.random >> 33) % n
+    }
+
+    /// One more structure without log, of which all changes are to be right from the first one on.
+    fn make(&mut self, db: &Database) {
+        if self.model.len() >= MOST {
+            return;
+        }
+        let kind = KINDS[self.below(4) as usize];
+        let name = format!("{kind} {}", self.model.len());
+        let options = MapOptions::new().logged(false);
+        db.create_map(&name, kind, options).unwrap();
+        self.model.insert(name, BTreeMap::new());
+        (0..40).for_each(|_| self.change(db));
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -118,7 +133,7 @@ fn records(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
     map.iter().unwrap().map(Result::unwrap).collect()
 }
 
-/// A hook of this thread, as long as this is there.
+/// Hooks of this thread, as long as this is there.
 pub struct Hooked;
 
 impl Hooked {
@@ -130,11 +145,18 @@ impl Hooked {
         })));
         Hooked
     }
+
+    /// Behind the look at which of them were changed, before the cut.
+    fn when_found(mut f: impl FnMut() + 'static) -> Hooked {
+        terrace::fault::hook(Some(Box::new(move |_| f())));
+        Hooked
+    }
 }
 
 impl Drop for Hooked {
     fn drop(&mut self) {
         hook(None);
+        terrace::fault::hook(None);
     }
 }
 
@@ -164,9 +186,24 @@ pub fn without_log(seed: u64) {
         let what = format!("seed {seed}, round {round}");
         let sort = world.borrow_mut().below(8) % 7;
         if sort == 6 {
-            // Nothing of them is changed in between.
+            // The second finds nothing that was changed.
             db.checkpoint().unwrap();
+            let (inside, handle) = (world.clone(), db.clone());
+            let _hooked = Hooked::when_found(move || {
+                let mut world = inside.borrow_mut();
+                (0..400).for_each(|_| world.change(&handle));
+                world.make(&handle);
+            });
+            gentle_checkpoint(&db).unwrap();
             durable = world.borrow().model.clone();
+            let found = disk.copy().crash(seed * 100 + round);
+            let db = Database::open_on(found.shared(), small(seed)).unwrap();
+            let read = |name: &str| records(&db.map(name).unwrap());
+            check(
+                &format!("{what}, of which none was changed"),
+                &durable,
+                &read,
+            );
         }
         for _ in 0..[1200, 20][usize::from(sort == 6)] {
             world.borrow_mut().change(&db);
@@ -183,6 +220,9 @@ pub fn without_log(seed: u64) {
             }
             for _ in 0..world.below(6) {
                 world.change(&handle);
+            }
+            if sort > 0 && world.below(20) == 0 {
+                world.make(&handle);
             }
             pieces += 1;
             if sort == 0 && pieces == cut_at / 4 + 1 {

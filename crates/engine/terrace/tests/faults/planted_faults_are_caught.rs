@@ -451,12 +451,13 @@ fn faults_of_saving() {
     );
     let of_pages =
         |fault| move |is: bool| terrace_pages::plant(if is { fault } else { Planted::None });
-    let closes = || (1..4).for_each(|seed| closes_when_full(seed, true));
-    noticed(
-        "no slots are kept",
-        closes,
-        of_pages(Planted::SavingUnpromised),
-    );
+    for logged in [true, false] {
+        noticed(
+            "no slots are kept",
+            || (1..4).for_each(|seed| closes_when_full(seed, logged)),
+            of_pages(Planted::SavingUnpromised),
+        );
+    }
     let moves = || what_goes_makes_room(1);
     noticed("what goes stays", moves, fault(Fault::NewBeforeOld));
     let grows = || what_was_never_saved_finds_room(1);

@@ -1,7 +1,7 @@
 //! The superblock: the newest whole one is chosen, and everything else is an error that says why.
 
 use super::codecs::superblock;
-use crate::map::superblock::FORMAT_VERSION;
+use crate::map::superblock::NEWEST_VERSION;
 use crate::map::superblock::{
     CHECKSUM_AT, EPOCH_LIMIT, MAGIC, NUMBER_LIMIT, SUPERBLOCK_BYTES, block_checksum, slot_offset,
     superblock_offset,
@@ -113,7 +113,7 @@ fn a_foreign_file_is_told_from_a_damaged_one() {
 fn a_newer_format_is_refused_even_beside_a_superblock_of_this_one() {
     let four = block(&make(4));
     let mut newer = block(&make(5));
-    newer[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
+    newer[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&(NEWEST_VERSION + 1).to_le_bytes());
     // A flipped bit in the version is damage, not a version.
     assert_eq!(
         Superblocks::read([&four, &newer], None)
@@ -126,7 +126,7 @@ fn a_newer_format_is_refused_even_beside_a_superblock_of_this_one() {
     let refused = Superblocks::read([&four, &newer], None)
         .expect_err("newer")
         .to_string();
-    let newer = format!("format version {}", FORMAT_VERSION + 1);
+    let newer = format!("format version {}", NEWEST_VERSION + 1);
     assert!(refused.contains(&newer), "{refused}");
     for told in ["byte 32768", "\"data\"", "open the database with"] {
         assert!(refused.contains(told), "{refused}");
@@ -226,7 +226,7 @@ fn numbers_that_no_database_reaches_are_damage() {
     let bytes = block(&superblock);
     assert!(Superblocks::read([&bytes, &[]], None).is_ok());
     // From where on the log has what has no log is no later than the cut.
-    superblock.version = FORMAT_VERSION;
+    superblock.version = NEWEST_VERSION;
     superblock.unlogged_from = 12;
     let bytes = block(&superblock);
     let read = Superblocks::read([&bytes, &[]], None).expect("a superblock");

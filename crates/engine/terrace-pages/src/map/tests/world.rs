@@ -189,7 +189,7 @@ impl World {
         let file =
             MapWriter::create(DATABASE, 0, 0, 0, &mut sink).and_then(|w| w.finish(&mut sink));
         let last = Superblock {
-            version: crate::map::superblock::FORMAT_VERSION,
+            version: crate::map::superblock::NEWEST_VERSION,
             page_bytes: PAGE_BYTES,
             database: DATABASE,
             generation: 0,

@@ -460,6 +460,10 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         self.saved.saved_window(&self.tiers, (from, clean), window)
     }
 
+    fn write_long_down(&self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.tiers.write_long_down(from)
+    }
+
     fn hot_up(&self, from: &[u8], least: u8, window: &mut Window) -> Result<bool> {
         self.tiers.hot_window(from, least, window)
     }

@@ -195,7 +195,7 @@ impl World {
         };
         self.disk.sync();
         let superblock = Superblock {
-            version: crate::map::superblock::FORMAT_VERSION,
+            version: crate::map::superblock::NEWEST_VERSION,
             generation: self.last.generation + 1,
             epoch: self.epoch - 1,
             pages: checkpoint.pages,
