@@ -52,7 +52,7 @@ fn hundreds_wait_and_none_has_a_thread() {
     let map = all.map(&tree);
     // No call that needs a thread would be answered.
     let hold = held(&runtime, &all);
-    gate.close();
+    let _opens = gate.close();
     let all_reads = waiting(&gate, &db, &map, &keys);
     assert!(waiting_for_pages(&db) >= MANY / 2 - 64 / 2);
     gate.open();
@@ -85,7 +85,7 @@ fn who_waits_on_one_runtime_does_not_need_another() {
     let keys = cold(&tree, 100);
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
-    gate.close();
+    let _opens = gate.close();
     let of_one: Vec<_> = keys.iter().map(|key| one.spawn(read(&map, key))).collect();
     until(|| gate.is_waited_at());
     let of_two: Vec<_> = keys.iter().map(|key| two.spawn(read(&map, key))).collect();
@@ -105,25 +105,26 @@ fn who_waits_on_one_runtime_does_not_need_another() {
 
 #[test]
 fn a_future_that_is_dropped_costs_no_read() {
+    const KEPT: usize = 20;
     let (runtime, disk) = (runtime(), SimDisk::new(1));
     let (gate, db, tree) = database(&disk, ROOMY);
-    let keys = cold(&tree, 60);
+    let keys = cold(&tree, MANY);
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
-    gate.close();
-    let mut all_reads = waiting(&gate, &db, &map, &keys[..5]);
+    let _opens = gate.close();
+    let mut all_reads = waiting(&gate, &db, &map, &keys[..KEPT]);
     let others = waiting(&gate, &db, &map, &keys);
     assert!(waiting_for_pages(&db) >= others.len());
     // Those are left that wait for pages which are being read.
-    let is_read = |(key, _): &(Vec<u8>, _)| keys[..5].contains(key);
+    let is_read = |(key, _): &(Vec<u8>, _)| keys[..KEPT].contains(key);
     all_reads.extend(others.into_iter().filter(is_read));
     gate.open();
     for (key, read) in all_reads {
         assert_eq!(runtime.block_on(read).unwrap(), Some(value(&key)));
     }
     until(|| reader_rests(&db));
-    // Five pages, or a few on the way to them.
-    assert!(gate.reads() < 15, "{}", gate.reads());
+    // Those pages, a few on the way to them, and some that had left memory again.
+    assert!(gate.reads() < 4 * KEPT as u64, "{}", gate.reads());
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn an_error_is_that_of_one_page_and_its_readers() {
     let mut keys = cold(&tree, 50);
     keys.retain(|key| *key != bad);
     keys.insert(20, bad.clone());
-    gate.close();
+    let _opens = gate.close();
     let all_reads = waiting(&gate, &db, &map, &keys);
     gate.open();
     let mut failed = 0;
@@ -184,7 +185,7 @@ fn a_disk_that_fails_fails_those_who_wait_then_and_nobody_later() {
     let keys = cold(&tree, 80);
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
-    gate.close();
+    let _opens = gate.close();
     let mut all_reads = waiting(&gate, &db, &map, &keys);
     disk.inject(Injection {
         forever: true,
@@ -205,7 +206,7 @@ fn all_who_wait_are_told_that_the_database_is_closed() {
     let (gate, db, tree) = database(&disk, ROOMY);
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
-    gate.close();
+    let _opens = gate.close();
     let mut all_reads = waiting(&gate, &db, &map, &cold(&tree, MANY));
     close_meanwhile(&db, &tree, &gate).unwrap();
     // Without being asked again: each was told before the call that closes had returned.
@@ -229,7 +230,7 @@ fn the_last_handle_may_go_with_who_waits() {
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
     let key = cold(&tree, 1).remove(0);
-    gate.close();
+    let _opens = gate.close();
     let (told, tells) = std::sync::mpsc::channel();
     let last = tree.clone();
     assert!(
@@ -253,7 +254,7 @@ fn a_panic_while_pages_are_read_leaves_nobody_waiting() {
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
     let keys = cold(&tree, MANY);
-    gate.close();
+    let _opens = gate.close();
     let mut all_reads = waiting(&gate, &db, &map, &keys);
     gate.panic();
     // It ends the thread, which has told all who wait by then.

@@ -105,7 +105,7 @@ pub fn always_waits_for_the_sync() -> Found {
     let address = server.addresses()[0];
     let (mut one, mut other) = (Client::new(address), Client::new(address));
     same(&one.say("SET first 1"), ok(), "SET")?;
-    gate.close();
+    let _opens = gate.close();
     one.send(&[b"SET", b"k", b"v"]);
     let begun = Instant::now();
     while other.say("GET k") == Value::Null {

@@ -16,8 +16,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn close(&self) {
+    /// Until it is opened, or what this returns is dropped: a test that fails ends the server, and that waits for syncs.
+    pub fn close(&self) -> Opens<'_> {
         *self.closed.lock().unwrap() = true;
+        Opens(self)
     }
 
     pub fn open(&self) {
@@ -45,6 +47,16 @@ impl Gate {
     fn pass(&self) {
         let closed = self.closed.lock().unwrap();
         drop(self.changed.wait_while(closed, |closed| *closed).unwrap());
+    }
+}
+
+/// Opens a gate when it is dropped.
+#[must_use]
+pub struct Opens<'a>(&'a Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 

@@ -183,7 +183,7 @@ fn who_is_woken_while_its_answers_cannot_go_is_served_behind_them() {
     let (mut waits, mut other) = (Client::new(address), Client::new(address));
     other.say("CONFIG SET appendfsync always");
     // Its first answer waits for a sync while it is woken.
-    gate.close();
+    let _opens = gate.close();
     let both = [
         encoded(&[b"SET", b"a", b"1"]),
         encoded(&[b"BLPOP", b"q", b"0"]),
@@ -258,7 +258,7 @@ fn flushes_and_swaps_wait_for_the_sync_too() {
         other.say("CONFIG SET appendfsync no");
         other.say("SET k v");
         other.say("CONFIG SET appendfsync always");
-        gate.close();
+        let _opens = gate.close();
         one.send(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         let begun = Instant::now();
         while other.say("GET k") != Value::Null {
@@ -454,7 +454,7 @@ fn a_backup_that_takes_long_keeps_nobody_waiting() {
             parked.load(std::sync::atomic::Ordering::SeqCst)
         };
         let before = parked();
-        gate.close();
+        let _opens = gate.close();
         saves.send(&[command.as_bytes()]);
         let begun = Instant::now();
         while parked() == before {
