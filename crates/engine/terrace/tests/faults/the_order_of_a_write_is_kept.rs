@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
 use crate::common::{SHAPES, Shape, create, named, tiny};
-use terrace::fault::{Fault, lock_of, locks, plant, store};
+use terrace::fault::{Fault, Point, hook, lock_of, locks, plant, store};
 use terrace::{Database, Durability, Map, MapOptions};
 use terrace_sim::{SimDisk, Survival};
 
@@ -43,9 +43,21 @@ fn a_write_at_the_closed_gate(shape: Shape, way: Way) {
     map.put("k", "old").unwrap();
     let name = named(shape);
     let at_gate = std::thread::scope(|scope| {
+        let ((found, is_found), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
+        let checkpoint = scope.spawn(|| {
+            // From here on it closes the gate for the cut alone.
+            hook(Some(Box::new(move |Point::UnloggedFound| {
+                found.send(()).unwrap();
+                let _ = goes_on.recv();
+            })));
+            let made = db.checkpoint().map(|_| ());
+            hook(None);
+            made
+        });
+        is_found.recv().unwrap();
         // As long as this thread is inside, the checkpoint waits with the gate closed.
         let inside = store(&db).enter().unwrap();
-        let checkpoint = scope.spawn(|| db.checkpoint().map(|_| ()));
+        drop(go_on);
         while store(&db).try_enter().is_some() {
             std::thread::yield_now();
         }
@@ -138,7 +150,7 @@ fn the_order_of_a_write_is_kept() {
         return;
     }
     all();
-    let hook = std::panic::take_hook();
+    let of_panics = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     let mut missed = Vec::new();
     for fault in Fault::OF_THE_ORDER {
@@ -151,6 +163,6 @@ fn the_order_of_a_write_is_kept() {
             }
         }
     }
-    std::panic::set_hook(hook);
+    std::panic::set_hook(of_panics);
     assert!(missed.is_empty(), "nobody noticed {missed:?}");
 }
