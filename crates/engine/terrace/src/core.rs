@@ -189,6 +189,18 @@ impl Core {
         Ok(pass)
     }
 
+    /// [`Core::commit`] of a record; `None` is of what has no log otherwise, and waits for as long as all writers do.
+    #[inline]
+    pub fn commit_as(&self, appended: Appended, durability: Option<Durability>) -> Result<()> {
+        match durability {
+            Some(durability) => self.commit(appended, durability),
+            None => {
+                self.checkpoints.slow_down();
+                Ok(())
+            }
+        }
+    }
+
     /// Waits until a record is as durable as asked. The caller holds nothing.
     pub fn commit(&self, appended: Appended, durability: Durability) -> Result<()> {
         self.checkpoints.slow_down();

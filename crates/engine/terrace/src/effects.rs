@@ -537,6 +537,7 @@ mod tests {
             compression: Compression::None,
             expiring: true,
             in_memory: false,
+            stays_in_file: false,
         };
         let index = IndexEntry {
             table: StructureId(70),

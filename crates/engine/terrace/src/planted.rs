@@ -264,6 +264,8 @@ impl Fault {
 pub enum Point {
     /// It is known which structures without log a checkpoint saves; nothing is held.
     UnloggedFound,
+    /// A checkpoint begins, and no hot tier lies in memory alone; nothing is held.
+    NoneInMemory,
 }
 
 terrace_base::faults_of_processes!(feature = "planted-faults", Fault);

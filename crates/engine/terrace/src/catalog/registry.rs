@@ -24,9 +24,9 @@ use crate::catalog::entries::{Catalog, Entry};
 use crate::catalog::opened::{IndexState, Meta};
 use crate::catalog::opened::{NewStructure, Open};
 use crate::kinds::View;
-use crate::kinds::spec::{Compression, Spec, Tiers, check_name};
+use crate::kinds::spec::{Compression, Spec, check_name};
 use crate::kinds::structures;
-use crate::planted::{Fault, hot_is_in_memory, planted};
+use crate::planted::{Fault, planted};
 use crate::state::expired::{Expired, OfRows};
 
 /// Pages that are changed, and that are made, where a range is taken out of a tree of four levels; as many more are of
@@ -217,6 +217,7 @@ impl Registry {
     /// Before any cut can have a structure like this one.
     pub(super) fn prepare_for(&self, spec: Spec) {
         match (spec.in_memory, spec.logged) {
+            (false, _) if spec.stays_in_file => self.store.raise_format(UNLOGGED_IN_MEMORY),
             (false, _) => {}
             (true, true) => self.store.raise_format(HOT_IN_MEMORY),
             (true, false) => {
@@ -312,10 +313,6 @@ impl Registry {
         }
         let next_id = next_number(id)?;
         self.prepare_for(new.spec);
-        if new.spec.tiers == Tiers::Two && !new.spec.logged && hot_is_in_memory() {
-            // Where its hot tier lies was asked for: no opening changes that.
-            self.store.raise_format(UNLOGGED_IN_MEMORY);
-        }
         // Until the catalog has the new root nothing points to it, so no cut may fall between.
         let unlinked = self.store.large_guard();
         let mut leftover = None;

@@ -22,6 +22,10 @@ use crate::state::pieces::Began;
 /// what there may be to save finds slots at once.
 const STEPS: u32 = 12;
 
+/// Checkpoints that are made until one is of one instant. The second is, unless the last hot tier in memory alone was
+/// dropped and another one made meanwhile.
+const EXACT_TRIES: u32 = 4;
+
 /// A checkpoint that was made.
 struct Made {
     report: CheckpointReport,
@@ -275,14 +279,17 @@ impl Core {
                 return Ok(no_checkpoint);
             }
         }
-        // Held from its cut on, so that none comes between.
-        let (_, no_checkpoint) = self.checkpoint_held(Speed::Exact, false, &|| false)?;
-        match self.is_exact() {
-            true => Ok(no_checkpoint),
-            false => Err(Error::invalid(
-                "a checkpoint that was to be of one instant rests on the log",
-            )),
+        for _ in 0..EXACT_TRIES {
+            // Held from its cut on, so that none comes between.
+            let (_, no_checkpoint) = self.checkpoint_held(Speed::Exact, false, &|| false)?;
+            if self.is_exact() {
+                return Ok(no_checkpoint);
+            }
+            // The first structure whose hot tier lies in memory alone was made beside it.
         }
+        Err(Error::invalid(
+            "a checkpoint that was to be of one instant rests on the log",
+        ))
     }
 
     /// Whether the last checkpoint is of one instant, without any log.

@@ -20,7 +20,7 @@ use super::unlogged::LoggedMeanwhile;
 use crate::core::Core;
 use crate::effects::{Effect, Effects};
 use crate::operations::Pause;
-use crate::planted::{Fault, planted};
+use crate::planted::{Fault, Point, planted, reached};
 use crate::state::checkpoints::{ROUND_TAKES, Speed};
 use crate::state::pieces::Began;
 
@@ -66,10 +66,11 @@ impl Core {
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
         if !self.has_hot_in_memory() {
-            // One may be made before the cut.
+            // One may be made by now, or before the cut.
+            reached(Point::NoneInMemory);
             let meanwhile = match clean {
                 true => None,
-                false => Some(self.log_meanwhile(false)?),
+                false => Some(self.save_unlogged()?),
             };
             return Ok(self.saved_so_far(meanwhile));
         }

@@ -108,14 +108,18 @@ pub struct Spec {
     pub compression: Compression,
     /// Whether each value has a lease in front, and records may expire.
     pub expiring: bool,
-    /// Whether the hot tier lies in memory alone, and what is dirty in it is saved: of what the log has all changes of.
+    /// Whether the hot tier lies in memory alone, and what is dirty in it is saved.
     pub in_memory: bool,
+    /// Whether it could, and was made to have its pages in the file: no opening changes that.
+    pub stays_in_file: bool,
 }
 
 /// Bytes that [`Spec::encode`] appends.
 pub const SPEC_BYTES: usize = 4;
 /// In the byte of the tiers: two, of which the hot one lies in memory alone.
 const TWO_IN_MEMORY: u8 = 3;
+/// The same, and the hot one stays in the file.
+const TWO_IN_FILE: u8 = 4;
 const INCLUSIVE: u8 = 1;
 const UNLOGGED: u8 = 2;
 const APART: u8 = 4;
@@ -132,6 +136,7 @@ impl Spec {
         let tiers = match self.tiers {
             Tiers::One => 1,
             Tiers::Two if self.in_memory => TWO_IN_MEMORY,
+            Tiers::Two if self.stays_in_file => TWO_IN_FILE,
             Tiers::Two => 2,
         };
         let policy = match self.policy {
@@ -176,8 +181,9 @@ impl Spec {
             true => HOT_IN_MEMORY,
             false => UNLOGGED_IN_MEMORY,
         };
+        let comes = version < newest && !self.stays_in_file && self.may_be_in_memory();
         Spec {
-            in_memory: self.in_memory || (version < newest && self.may_be_in_memory()),
+            in_memory: self.in_memory || comes,
             ..self
         }
     }
@@ -216,7 +222,7 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         kind: kind_of_byte(kind)?,
         tiers: match tiers {
             1 => Tiers::One,
-            2 | TWO_IN_MEMORY => Tiers::Two,
+            2 | TWO_IN_MEMORY | TWO_IN_FILE => Tiers::Two,
             _ => return None,
         },
         policy: match policy & !EXPIRING {
@@ -231,12 +237,16 @@ pub fn decode_spec(bytes: &mut &[u8]) -> Option<Spec> {
         compression: Compression::of_levels(flags >> LEVELS_SHIFT)?,
         expiring: policy & EXPIRING != 0,
         in_memory: tiers == TWO_IN_MEMORY,
+        stays_in_file: tiers == TWO_IN_FILE,
     };
     let is_tree = flags & HOT_TREE != 0;
     if is_tree && !spec.has_hot_rows() {
         return None;
     }
     spec.hot_heap = spec.has_hot_rows() && !is_tree;
+    if spec.stays_in_file && !spec.may_be_in_memory() {
+        return None;
+    }
     spec.check().ok()
 }
 
@@ -372,10 +382,13 @@ impl MapOptions {
             compression: self.compression.unwrap_or_default(),
             expiring: self.expiring.unwrap_or(false),
             in_memory: false,
+            stays_in_file: false,
         };
-        let by_default = || spec.may_be_in_memory() && crate::planted::hot_is_in_memory();
+        let by_default = spec.may_be_in_memory() && crate::planted::hot_is_in_memory();
+        let in_memory = self.in_memory.unwrap_or(by_default);
         Spec {
-            in_memory: self.in_memory.unwrap_or_else(by_default),
+            in_memory,
+            stays_in_file: by_default && !in_memory,
             ..spec
         }
     }
@@ -534,7 +547,12 @@ mod tests {
         // with two.
         // The hot tier of each that has two, is inclusive, and is no heap, may lie in memory alone, with a log or without.
         let in_memory = (4 * 2 + 2) * 2;
-        assert_eq!(seen, 4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2 + in_memory);
+        // With the default policy it may stay in the file, too.
+        let stays = in_memory / 2;
+        assert_eq!(
+            seen,
+            4 * 2 * 2 * 4 + 2 * 4 + 2 * 4 - 2 * 2 + in_memory + stays
+        );
         // With or without a lease in front of the values.
         let mut expiring = Vec::new();
         let options = MapOptions::new().tiers(Tiers::One).expiring();

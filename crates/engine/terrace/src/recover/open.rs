@@ -114,9 +114,11 @@ impl Core {
         let superblock = PageStore::read_superblock(&*disk)?.newest;
         check_page_size(options, &superblock)?;
         let log_options = log_options(options, &budget);
-        let generation = superblock.generation;
+        let (cut, generation) = (cut_of(&superblock)?, superblock.generation);
+        // Where the checkpoint rests on the log there is something to replay, whatever is left of it.
         if superblock.catalog_root == PageId::NONE
-            || Log::has_records(&*disk, &log_options, cut_of(&superblock)?, generation)?
+            || cut.sequence < superblock.next_sequence
+            || Log::has_records(&*disk, &log_options, cut, generation)?
         {
             return Err(Error::NotClosed);
         }

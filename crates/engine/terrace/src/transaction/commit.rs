@@ -146,9 +146,9 @@ impl Transaction {
             let logged = appended.filter(|_| in_force.is_some());
             let sequence = logged.map(|appended| appended.sequence);
             match (appended, durability) {
-                (Some(appended), Some(durability)) => core.commit(appended, durability)?,
+                (Some(appended), durability) => core.commit_as(appended, durability)?,
                 (None, Some(durability)) => core.confirm(durability)?,
-                (_, None) => {}
+                (None, None) => {}
             }
             return Ok(Ended::Committed(Committed { sequence }));
         }

@@ -126,7 +126,7 @@ impl Core {
             })?;
         drop(pass);
         match (written, in_force) {
-            (Wrote::Done(Some(appended)), Some(durability)) => self.commit(appended, durability)?,
+            (Wrote::Done(Some(appended)), durability) => self.commit_as(appended, durability)?,
             (Wrote::Claimed(claim), _) => {
                 let _owed = self.turn().wait_for(&claim);
                 return self.write_sorted(batch, run);

@@ -110,9 +110,9 @@ impl Core {
         durability: Option<Durability>,
     ) -> Result<()> {
         match (appended, durability) {
-            (Some(appended), Some(durability)) => self.commit(appended, durability),
+            (Some(appended), durability) => self.commit_as(appended, durability),
             (None, Some(durability)) => self.confirm(durability),
-            (_, None) => Ok(()),
+            (None, None) => Ok(()),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use terrace::fault::gentle_checkpoint;
 use terrace::{Change, ChangesOptions, Database, Kind, Map, MapOptions, Options, Tiers};
-use terrace_sim::{Fault, HookedDisk, Injection, SimDisk};
+use terrace_sim::{Fault, HookedDisk, Injection, SimDisk, Survival};
 use terrace_tier::fault::{Point, hook};
 
 use super::saving::InMemory;
@@ -147,8 +147,21 @@ impl Hooked {
     }
 
     /// Behind the look at which of them were changed, before the cut.
-    fn when_found(mut f: impl FnMut() + 'static) -> Hooked {
-        terrace::fault::hook(Some(Box::new(move |_| f())));
+    fn when_found(f: impl FnMut() + 'static) -> Hooked {
+        Hooked::when_at(terrace::fault::Point::UnloggedFound, f)
+    }
+
+    /// Behind the look at whether there are any hot tiers in memory, where there is none.
+    fn when_none_in_memory(f: impl FnMut() + 'static) -> Hooked {
+        Hooked::when_at(terrace::fault::Point::NoneInMemory, f)
+    }
+
+    fn when_at(wanted: terrace::fault::Point, mut f: impl FnMut() + 'static) -> Hooked {
+        terrace::fault::hook(Some(Box::new(move |point| {
+            if point == wanted {
+                f();
+            }
+        })));
         Hooked
     }
 }
@@ -443,6 +456,71 @@ pub fn threads_write(crashes: u64) {
         stop.store(true, Ordering::Relaxed);
         all.unwrap();
     });
+}
+
+/// The first structures whose hot tiers lie in memory are made right when a checkpoint has found that there are none.
+pub fn made_beside_a_checkpoint() {
+    let _in_memory = InMemory::by_default();
+    for (logged, exact) in [(false, false), (false, true), (true, true)] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), tiny(1).memory(4 << 20)).unwrap();
+        let (of_hook, mut is_made) = (db.clone(), false);
+        let hooked = Hooked::when_none_in_memory(move || {
+            if std::mem::replace(&mut is_made, true) {
+                return;
+            }
+            let options = MapOptions::new().logged(logged);
+            let map = of_hook.create_map("new", Kind::Tree, options).unwrap();
+            (0..300u32).for_each(|i| map.put(i.to_be_bytes(), [7; 50]).unwrap());
+        });
+        match exact {
+            false => gentle_checkpoint(&db).unwrap(),
+            true => {
+                let snapshot = db.snapshot().unwrap();
+                let map = snapshot.map("new").unwrap();
+                assert_eq!(map.iter().unwrap().count(), 300, "logged: {logged}");
+            }
+        }
+        drop(hooked);
+        drop(db);
+        let found = disk.crash_keeping(Survival::All);
+        let db = Database::open_on(found.shared(), tiny(2).memory(4 << 20)).unwrap();
+        let map = db.map("new").unwrap();
+        assert_eq!(records(&map).len(), 300, "logged: {logged}, exact: {exact}");
+    }
+}
+
+/// Threads write without log all the while: what of it is logged beside a snapshot waits as other writers do.
+pub fn a_snapshot_ends_beside_busy_threads() {
+    const LONG: Duration = Duration::from_secs(60);
+    let _in_memory = InMemory::by_default();
+    let disk = SimDisk::new(1);
+    let options = tiny(1).memory(4 << 20).foreground(false);
+    let db = Database::open_on(disk.shared(), options).unwrap();
+    let unlogged = MapOptions::new().logged(false);
+    let map = db.create_map("m", Kind::Tree, unlogged).unwrap();
+    let stop = AtomicBool::new(false);
+    let made = std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let (map, stop) = (&map, &stop);
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                while !stop.load(Ordering::Relaxed) {
+                    random = random.wrapping_mul(0x9E37_79B1).wrapping_add(1);
+                    let key = (random % 100_000).to_be_bytes();
+                    map.put(key, [7; 40]).unwrap();
+                }
+            });
+        }
+        let (told, tells) = std::sync::mpsc::channel();
+        let db = &db;
+        scope.spawn(move || told.send(db.snapshot().map(drop)).unwrap());
+        let made = tells.recv_timeout(LONG);
+        // With nobody who writes it ends in any case.
+        stop.store(true, Ordering::Relaxed);
+        made
+    });
+    made.expect("it did not end").unwrap();
 }
 
 /// The last that is there of any thread.

@@ -50,6 +50,7 @@ fn made(db: &Database) -> Result<Vec<Map>> {
     let lz4 = Compression::Lz4 { levels: 8 };
     maps.push(db.create_map("packed", Kind::Lsm, plain().compression(lz4))?);
     maps.push(db.create_map("without log", Kind::Tree, plain().logged(false))?);
+    maps.push(db.create_map("in the file", Kind::Tree, plain().hot_in_memory(false))?);
     let unique = Index::on("unique", KeySource::bytes(0..12)).unique();
     let each = Index::on("each", KeySource::json_pointer("/tags").each());
     let rows = TableOptions::new().tiers(Tiers::Two).index(unique);
@@ -191,6 +192,8 @@ fn check(version: &Path) {
     assert!(db.stats().opening.replayed_records > 0);
     assert!(told(&db) == wanted, "{}", version.display());
     assert!(db.verify().unwrap().is_clean());
+    let mut all = db.structures().into_iter();
+    assert!(all.all(|info| info.name != "in the file" || !info.hot_in_memory));
     let unique = Index::on("unique", KeySource::bytes(0..12)).unique();
     let rows = TableOptions::new().tiers(Tiers::Two).index(unique);
     {

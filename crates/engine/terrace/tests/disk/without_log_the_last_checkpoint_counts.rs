@@ -2,7 +2,8 @@
 //! crash they stand at the last checkpoint, whole; a clean close is a checkpoint.
 
 use crate::common::unlogged::{
-    a_change_waits_for_a_page, they_are_not_among_the_changes, without_log,
+    a_change_waits_for_a_page, a_snapshot_ends_beside_busy_threads, made_beside_a_checkpoint,
+    they_are_not_among_the_changes, without_log,
 };
 use crate::common::{SHAPES, create, seeds, tiny};
 use terrace::{Database, Durability, MapOptions};
@@ -65,4 +66,14 @@ fn a_change_that_waits_for_a_page_is_in_the_next_checkpoint() {
 #[test]
 fn what_is_in_the_log_for_a_while_is_no_change() {
     they_are_not_among_the_changes();
+}
+
+#[test]
+fn what_is_made_beside_a_checkpoint_is_in_it_whole() {
+    made_beside_a_checkpoint();
+}
+
+#[test]
+fn a_snapshot_ends_while_threads_write_without_log() {
+    a_snapshot_ends_beside_busy_threads();
 }

@@ -46,9 +46,11 @@ fn a_write_at_the_closed_gate(shape: Shape, way: Way) {
         let ((found, is_found), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
         let checkpoint = scope.spawn(|| {
             // From here on it closes the gate for the cut alone.
-            hook(Some(Box::new(move |Point::UnloggedFound| {
-                found.send(()).unwrap();
-                let _ = goes_on.recv();
+            hook(Some(Box::new(move |point| {
+                if point == Point::UnloggedFound {
+                    found.send(()).unwrap();
+                    let _ = goes_on.recv();
+                }
             })));
             let made = db.checkpoint().map(|_| ());
             hook(None);
