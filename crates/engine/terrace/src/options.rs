@@ -130,8 +130,9 @@ impl Options {
         self
     }
 
-    /// Bytes of log after which a checkpoint begins. A larger limit means fewer rewrites of hot
-    /// pages and a longer recovery. Default: the larger of 256 MiB and twice the memory.
+    /// Bytes of log that an opening after a crash replays at most, about: a checkpoint begins at 13 sixteenths of it, and
+    /// where no logged structure has its hot tier in memory alone at the whole of it. A larger limit means fewer
+    /// rewrites of hot records and a longer recovery. Default: the larger of 256 MiB and twice the memory.
     pub fn log_limit(mut self, bytes: u64) -> Options {
         self.log_limit = Some(bytes);
         self

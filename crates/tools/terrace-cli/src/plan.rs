@@ -375,7 +375,7 @@ mod tests {
         let even = measured(0.0).with(512 << 20);
         about(even.reads, 0.698, 0.1);
         about(even.reads_one_tier, 0.730, 0.05);
-        // A million records: bytes of the file for each of the user's after C and F, page writes of an update.
+        // docs/decisions/hot-in-memory.md, a million records: bytes of the file for each of the user's after C and F, page writes of an update.
         let small = Load {
             records: 1_000_000,
             ..load

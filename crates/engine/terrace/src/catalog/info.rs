@@ -29,6 +29,9 @@ pub struct StructureInfo {
     /// Whether the hot tier lies in memory alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hot_in_memory: bool,
+    /// Whether it could, and was made to have its pages in the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hot_in_file: bool,
     /// Whether its records may expire.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expiring: bool,
@@ -57,6 +60,7 @@ impl StructureInfo {
             logged: false,
             hot_heap: false,
             hot_in_memory: false,
+            hot_in_file: false,
             expiring: false,
             compression: Compression::None,
             indexes: Vec::new(),
@@ -74,6 +78,7 @@ impl StructureInfo {
             logged: open.spec.logged,
             hot_heap: open.spec.hot_heap,
             hot_in_memory: open.spec.in_memory,
+            hot_in_file: open.spec.stays_in_file,
             expiring: open.spec.expiring,
             compression: open.compression(),
             indexes: open.table.as_ref().map_or_else(Vec::new, TableState::infos),

@@ -65,27 +65,26 @@ impl Core {
         clean: bool,
         pressure: &dyn Fn() -> f64,
     ) -> Result<Saved<'_>> {
-        if !self.has_hot_in_memory() {
-            // One may be made by now, or before the cut.
-            reached(Point::NoneInMemory);
-            let meanwhile = match clean {
-                true => None,
-                false => Some(self.save_unlogged()?),
-            };
-            return Ok(self.saved_so_far(meanwhile));
-        }
         let is_gentle = !clean && matches!(speed, Speed::Gentle | Speed::Sparing);
         let may_wait = is_gentle || !clean && speed == Speed::Fast;
-        let saved = self
-            .load_before(clean)
-            .and_then(|()| self.make_room())
-            .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
-                true => self
-                    .save_old_pieces()
-                    .and_then(|()| self.save_unlogged())
-                    .map(|meanwhile| self.saved_so_far(Some(meanwhile))),
-                false => self.save_all(speed, clean, pressure),
-            });
+        let saved = match self.has_hot_in_memory() {
+            true => self
+                .load_before(clean)
+                .and_then(|()| self.make_room())
+                .and_then(|()| match is_gentle && !self.whole_pass_is_due(speed) {
+                    true => self
+                        .save_old_pieces()
+                        .and_then(|()| self.save_unlogged())
+                        .map(|meanwhile| self.saved_so_far(Some(meanwhile))),
+                    false => self.save_all(speed, clean, pressure),
+                }),
+            false => {
+                // One may be made by now, or before the cut; nobody does while it is closed.
+                reached(Point::NoneInMemory);
+                let meanwhile = (!clean).then(|| self.save_unlogged()).transpose();
+                meanwhile.map(|meanwhile| self.saved_so_far(meanwhile))
+            }
+        };
         if saved.as_ref().is_err_and(Error::is_no_room) {
             self.checkpoints().found_no_room(true);
         }

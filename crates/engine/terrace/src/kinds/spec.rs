@@ -5,6 +5,7 @@ use terrace_pages::{HOT_IN_MEMORY, UNLOGGED_IN_MEMORY};
 
 use crate::kinds::Kind;
 use crate::kinds::{Variant, kind_of_byte};
+use crate::planted::hot_is_in_memory;
 
 /// In how many tiers a structure keeps its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -118,7 +119,7 @@ pub struct Spec {
 pub const SPEC_BYTES: usize = 4;
 /// In the byte of the tiers: two, of which the hot one lies in memory alone.
 const TWO_IN_MEMORY: u8 = 3;
-/// The same, and the hot one stays in the file.
+/// Two, of which the hot one could lie in memory alone, and stays in the file.
 const TWO_IN_FILE: u8 = 4;
 const INCLUSIVE: u8 = 1;
 const UNLOGGED: u8 = 2;
@@ -173,6 +174,15 @@ impl Spec {
             ..self
         };
         self.tiers == Tiers::Two && self.policy == Policy::Default && in_memory.check().is_ok()
+    }
+
+    /// One that is made like this, and stays where it is.
+    pub(crate) fn chosen(self) -> Spec {
+        let could = self.may_be_in_memory() && hot_is_in_memory();
+        Spec {
+            stays_in_file: could && !self.in_memory,
+            ..self
+        }
     }
 
     /// What it is from now on that is of a database of this earlier `version`.
@@ -384,13 +394,9 @@ impl MapOptions {
             in_memory: false,
             stays_in_file: false,
         };
-        let by_default = spec.may_be_in_memory() && crate::planted::hot_is_in_memory();
-        let in_memory = self.in_memory.unwrap_or(by_default);
-        Spec {
-            in_memory,
-            stays_in_file: by_default && !in_memory,
-            ..spec
-        }
+        let by_default = || spec.may_be_in_memory() && hot_is_in_memory();
+        let in_memory = self.in_memory.unwrap_or_else(by_default);
+        Spec { in_memory, ..spec }.chosen()
     }
 
     /// Refuses a structure that is something else than what was said; of any kind, if none is.

@@ -105,13 +105,14 @@ impl Core {
             unique: index.unique,
             source: index.source.clone(),
         };
+        let spec = Spec {
+            kind: Kind::Tree,
+            hot_heap: false,
+            expiring: false,
+            ..table.spec
+        };
         self.log_create(&NewStructure {
-            spec: Spec {
-                kind: Kind::Tree,
-                hot_heap: false,
-                expiring: false,
-                ..table.spec
-            },
+            spec: spec.chosen(),
             name: &index.name,
             index: Some(&entry),
             unfinished,

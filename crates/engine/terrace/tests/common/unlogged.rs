@@ -482,8 +482,8 @@ pub fn made_beside_a_checkpoint() {
             }
         }
         drop(hooked);
-        drop(db);
         let found = disk.crash_keeping(Survival::All);
+        drop(db);
         let db = Database::open_on(found.shared(), tiny(2).memory(4 << 20)).unwrap();
         let map = db.map("new").unwrap();
         assert_eq!(records(&map).len(), 300, "logged: {logged}, exact: {exact}");

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::common::{SHAPES, create, named};
-use terrace::{Database, Error, Index, KeySource, Kind, MapOptions, Options, TableOptions, Tiers};
+use terrace::fault::gentle_checkpoint;
+use terrace::{
+    Database, Durability, Error, Index, KeySource, Kind, MapOptions, Options, TableOptions, Tiers,
+};
 use terrace_sim::{Fault, Injection, Op, Rng, SimDisk};
 
 fn plain() -> Options {
@@ -592,6 +595,31 @@ mod read_only {
         let db = read(&killed).unwrap();
         assert_eq!(db.tree("t").unwrap().get("k").unwrap().unwrap(), b"v");
         assert!(read(&SimDisk::new(2)).is_err());
+    }
+
+    /// A checkpoint that rests on the log is nothing without it: not even where nothing is left of that.
+    #[test]
+    fn what_rests_on_a_log_that_is_gone_is_not_read_as_if_it_were_whole() {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(disk.shared(), plain()).unwrap();
+        let tree = db.tree("t").unwrap();
+        tree.put("k", "1").unwrap();
+        db.checkpoint().unwrap();
+        tree.put_with("k", "2", Durability::Sync).unwrap();
+        // It saves nothing by itself.
+        gentle_checkpoint(&db).unwrap();
+        let killed = disk.copy();
+        for name in killed
+            .names()
+            .into_iter()
+            .filter(|name| name.starts_with("log-"))
+        {
+            let mut bytes = killed.contents(&name).unwrap();
+            bytes[4096..].fill(0);
+            killed.place(&name, bytes);
+        }
+        let error = Database::open_read_only_on(killed.shared(), plain()).err();
+        assert!(matches!(error, Some(Error::NotClosed)), "{error:?}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ const PLAN_HELP: &str = "\
 Opens nothing and measures nothing: it works the figures out, by a model that was fitted to measurements of a \
 tree with 10 million records of 128 bytes. There it is within 5 % where up to half of the data fits into memory, \
 and says up to a fifth too much where nearly all does. Other structures read up to a third more. It holds once \
-memory is full of what is used, some minutes after the start. Measure your own data with `terrace bench`.
+memory is full of what is used: after a crash that takes some minutes, after a close some seconds. Measure your own data with `terrace bench`.
 
 Examples:
   terrace plan --records 10M --key 8 --value 120 --memory 512MiB

@@ -126,7 +126,7 @@ fn named(args: &LoadArgs, part: Option<&StructureInfo>) -> Result<(String, TreeS
             || !args.indexes.is_empty()
         {
             bail!(
-                "the dump says itself which structures its records are of, and how they are made: leave out --structure, --kind, --tiers, --index, --compress, --expiring and --hot-in-memory"
+                "the dump says itself which structures its records are of, and how they are made: leave out --structure, --kind, --tiers, --index, --compress, --expiring and --hot-in-file"
             );
         }
         return Ok((info.name.clone(), parts::settings(info)?));

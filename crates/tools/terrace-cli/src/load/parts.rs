@@ -46,7 +46,8 @@ pub fn settings(info: &StructureInfo) -> Result<TreeSettings> {
         inclusive: Some(info.inclusive),
         own_hashes: false,
         hot_heap: Some(info.hot_heap),
-        in_memory: Some(info.hot_in_memory),
+        // What no dump says is as it is in a new one.
+        in_memory: (info.hot_in_memory || info.hot_in_file).then_some(info.hot_in_memory),
         expected_kind: Some(info.kind),
         expected_tiers: None,
         compression: (info.compression != Compression::None).then_some(info.compression),

@@ -2,15 +2,16 @@ package org.terrace;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.file.AtomicMoveNotSupportedException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.DigestOutputStream;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.Arrays;
 import java.util.Locale;
 
 /** Finds the native library, in the jar or where it is said to be, and loads it once. */
@@ -87,22 +88,21 @@ final class Library {
     private static Path extracted() {
         String system = System.getProperty("os.name", "").toLowerCase(Locale.ROOT);
         String resource = "/org/terrace/natives/" + system + "-" + machine() + "/" + FILE;
-        byte[] content;
-        try (InputStream in = Library.class.getResourceAsStream(resource)) {
-            if (in == null) {
-                throw new UnsatisfiedLinkError("this jar has no native library for " + system + " on " + machine()
-                    + ": build it here with java/run jar, or name one with -D" + PATH + "=");
-            }
-            content = in.readAllBytes();
+        String hash;
+        try {
+            hash = hash(packed(resource));
         } catch (IOException e) {
             throw new UnsatisfiedLinkError("reading the native library out of the jar: " + e);
         }
         try {
             Path folder = folder();
-            Path file = folder.resolve(hash(content) + "-" + FILE);
-            if (!holds(file, content)) {
+            Path file = folder.resolve(hash + "-" + FILE);
+            // One that somebody has changed is written anew: its name is what is in it.
+            if (!Files.isRegularFile(file) || !hash(Files.newInputStream(file)).equals(hash)) {
                 Path fresh = Files.createTempFile(folder, "new", ".so");
-                Files.write(fresh, content);
+                try (InputStream in = packed(resource); OutputStream out = Files.newOutputStream(fresh)) {
+                    in.transferTo(out);
+                }
                 try {
                     Files.move(fresh, file, StandardCopyOption.ATOMIC_MOVE);
                 } catch (AtomicMoveNotSupportedException e) {
@@ -116,10 +116,14 @@ final class Library {
         }
     }
 
-    /** A file that somebody has changed is written anew: its name is what is in it. */
-    private static boolean holds(Path file, byte[] content) throws IOException {
-        return Files.isRegularFile(file) && Files.size(file) == content.length
-            && Arrays.equals(Files.readAllBytes(file), content);
+    private static InputStream packed(String resource) {
+        InputStream in = Library.class.getResourceAsStream(resource);
+        if (in == null) {
+            throw new UnsatisfiedLinkError("this jar has no native library for "
+                + System.getProperty("os.name", "").toLowerCase(Locale.ROOT) + " on " + machine()
+                + ": build it here with java/run jar, or name one with -D" + PATH + "=");
+        }
+        return in;
     }
 
     /** A folder into which nobody else writes. */
@@ -144,9 +148,12 @@ final class Library {
         return folder;
     }
 
-    private static String hash(byte[] content) {
-        try {
-            byte[] digest = MessageDigest.getInstance("SHA-256").digest(content);
+    /** Of all that comes, which a small heap may not hold. */
+    private static String hash(InputStream content) throws IOException {
+        try (InputStream in = content) {
+            MessageDigest sha = MessageDigest.getInstance("SHA-256");
+            in.transferTo(new DigestOutputStream(OutputStream.nullOutputStream(), sha));
+            byte[] digest = sha.digest();
             StringBuilder hex = new StringBuilder();
             for (int i = 0; i < 16; i++) {
                 hex.append(String.format("%02x", digest[i]));
