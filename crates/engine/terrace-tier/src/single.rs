@@ -247,7 +247,7 @@ impl<M: Tier> Structure for Single<M> {
         Ok(done)
     }
 
-    fn prefault(&self, key: &[u8]) -> Result<()> {
+    fn prefault(&self, key: &[u8], _: Change<'_>) -> Result<()> {
         catch_up_for_many(&self.context, &self.method, 0, &mut Waits::of_a_change())?;
         let mut place = Vec::new();
         loop {

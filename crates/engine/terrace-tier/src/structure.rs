@@ -201,8 +201,8 @@ pub trait Structure: Send + Sync {
         }
     }
 
-    /// Brings into memory what a change of `key` will need; for batches, before they take a write guard.
-    fn prefault(&self, key: &[u8]) -> Result<()>;
+    /// Brings into memory what this change of `key` will need; for batches, before they take a write guard.
+    fn prefault(&self, key: &[u8], change: Change<'_>) -> Result<()>;
 
     /// Makes one change of a batch. The caller is inside the gate with `door`, holds the lock of
     /// the record, and has logged the batch. Waits inside if it must (a documented exception).

@@ -183,7 +183,7 @@ fn at_work<M: Method>(tree: &Arc<Two<M>>, first: u64, mut threads: Vec<thread::J
     let of = tree.clone();
     threads.push(thread::spawn(move || {
         // There may be nothing above yet.
-        (0..12).for_each(|_| drop(of.sweep_once().unwrap()));
+        (0..12).for_each(|_| _ = of.sweep_once().unwrap());
     }));
     threads
         .into_iter()

@@ -388,7 +388,9 @@ impl World {
             }
             let mut reservation = self.log.reserve(8).unwrap();
             for (key, _) in writes {
-                self.tree.prefault(&self.keys[*key]).unwrap();
+                self.tree
+                    .prefault(&self.keys[*key], Change::Delete)
+                    .unwrap();
             }
             let door = self.context.store.enter().unwrap();
             let slots: BTreeSet<usize> = writes.iter().map(|(key, _)| self.slot(*key)).collect();

@@ -231,7 +231,10 @@ impl Core {
         let _nobody_calls = self.passes().pause()?;
         let _no_drop = self.drops().hold();
         let mut demotion = self.demotion().pause();
+        // Who closes up what was loaded.
+        let nobody_works = self.tiers().hold_background();
         let report = self.verify_alone(lost, progress, cancel);
+        drop(nobody_works);
         demotion.resume()?;
         report
     }

@@ -118,6 +118,11 @@ impl<P: Pair> Tiers<P> {
         };
         let (mut next, mut tries) = (Some(low.to_vec()), 0);
         while let Some(from) = next {
+            // Who drops a structure, or verifies it, waits for this.
+            let _at_work = self.context().background.read();
+            if self.is_retired() {
+                return Ok(());
+            }
             let closed =
                 Entry::Try.attempt(self.store(), |door| hot.try_close_up(door, &from, high))?;
             (next, tries) = match closed {

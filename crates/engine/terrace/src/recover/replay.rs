@@ -128,6 +128,8 @@ struct Common {
     changed: Condvar,
     /// Whether what is dealt out of structures without log counts.
     unlogged_counts: AtomicBool,
+    /// Whether what is dealt out lies before the cut: the checkpoint has it, but for hot tiers that lie in memory alone.
+    is_before_cut: AtomicBool,
 }
 
 #[derive(Default)]
@@ -144,7 +146,7 @@ struct State {
 impl Replay<'_> {
     /// Applies one record, or deals it out.
     pub fn record(&mut self, sequence: u64, payload: &[u8]) -> Result<()> {
-        self.see_where_unlogged_counts(sequence)?;
+        self.see_what_counts(sequence)?;
         let mut rest = payload;
         let mut effects = Effects::new(payload);
         while let Some(effect) = effects.next() {
@@ -174,14 +176,19 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Has it known to who applies whether what this record has of structures without log counts.
-    fn see_where_unlogged_counts(&mut self, sequence: u64) -> Result<()> {
+    /// Has it known to who applies what of this record counts.
+    fn see_what_counts(&mut self, sequence: u64) -> Result<()> {
         let [from, cut] = self.unlogged;
         let is_late = sequence >= cut && !planted(Fault::UnloggedBeyondCut);
         let counts = !is_late && (sequence >= from || planted(Fault::UnloggedFromTheBeginning));
-        if self.common.unlogged_counts.load(Ordering::Relaxed) != counts {
+        let is_before = sequence < self.cut;
+        let common = self.common;
+        if common.unlogged_counts.load(Ordering::Relaxed) != counts
+            || common.is_before_cut.load(Ordering::Relaxed) != is_before
+        {
             self.wait()?;
-            self.common.unlogged_counts.store(counts, Ordering::Relaxed);
+            common.unlogged_counts.store(counts, Ordering::Relaxed);
+            common.is_before_cut.store(is_before, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -396,7 +403,7 @@ impl Applier<'_> {
     #[inline]
     fn counts(&self, open: &Open) -> bool {
         if open.spec.logged {
-            return true;
+            return open.spec.in_memory || !self.common.is_before_cut.load(Ordering::Relaxed);
         }
         let counts = open.spec.in_memory && self.common.unlogged_counts.load(Ordering::Relaxed);
         if counts {

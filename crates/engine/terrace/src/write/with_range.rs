@@ -21,8 +21,8 @@ impl Core {
             if let Some((open, (low, high))) = batch.range() {
                 self.heard(open.structure.prefault_cut(low, high))?;
             }
-            for (open, key, _) in batch.changes() {
-                self.heard(open.structure.prefault(key))?;
+            for (open, key, change) in batch.changes() {
+                self.heard(open.structure.prefault(key, change))?;
             }
         }
         drop(self.tiers().hold_background());

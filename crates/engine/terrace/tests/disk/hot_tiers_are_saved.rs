@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::common::saving::{InMemory, bounded_rest, dirty, of_one_instant, saving};
 use crate::common::{SHAPES, create, factor, seeds, tiny};
 use terrace::fault::{gentle_checkpoint, passes};
-use terrace::{Database, MapOptions, Tiers};
-use terrace_sim::SimDisk;
+use terrace::{Database, Kind, MapOptions, Tiers};
+use terrace_sim::{SimDisk, Survival};
 use terrace_tier::fault::{Point, hook};
 
 #[test]
@@ -109,4 +109,45 @@ fn what_is_replayed_stays_within_the_limit() {
 #[test]
 fn a_snapshot_keeps_calls_waiting_for_a_bounded_rest() {
     bounded_rest();
+}
+
+/// Replay begins before the cut for what is in memory alone. What the image has as it was at the cut is not changed once
+/// more: that would take slots.
+#[test]
+fn what_the_image_has_is_not_replayed() {
+    let _in_memory = InMemory::by_default();
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(disk.shared(), tiny(1)).unwrap();
+    let hot = db.tree("hot").unwrap();
+    let plain = MapOptions::new().tiers(Tiers::One);
+    let one = db.create_map("one", Kind::Tree, plain).unwrap();
+    let in_file = MapOptions::new().hot_in_memory(false);
+    let two = db.create_map("two", Kind::Tree, in_file).unwrap();
+    hot.put("a", "1").unwrap();
+    db.checkpoint().unwrap();
+    hot.put("b", "2").unwrap();
+    for map in [&one, &two] {
+        (0..500u32).for_each(|i| map.put(i.to_be_bytes(), "before").unwrap());
+        let tree = map.as_tree().unwrap();
+        tree.delete_range(10u32.to_be_bytes()..20u32.to_be_bytes())
+            .unwrap();
+    }
+    gentle_checkpoint(&db).unwrap();
+    for map in [&one, &two] {
+        (0..3u32).for_each(|i| map.put(i.to_be_bytes(), "behind").unwrap());
+    }
+    db.sync().unwrap();
+    let found = disk.crash_keeping(Survival::All);
+    drop((hot, one, two, db));
+    let db = Database::open_on(found.shared(), tiny(1)).unwrap();
+    assert!(db.stats().opening.replayed_records > 1000);
+    let writes: Vec<u64> = db.stats().structures.iter().map(|of| of.writes).collect();
+    assert_eq!(writes[1..], [3, 3]);
+    assert_eq!(db.tree("hot").unwrap().get("b").unwrap().unwrap(), b"2");
+    for name in ["one", "two"] {
+        let map = db.map(name).unwrap();
+        assert_eq!(map.iter().unwrap().count(), 490);
+        let behind = |i: u32| map.get(i.to_be_bytes()).unwrap().unwrap() == b"behind";
+        assert!(behind(2) && !behind(3), "{name}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::common::saving::{
 };
 use crate::common::tiny;
 use terrace::{Database, Durability, Kind, Map, MapOptions, Options, Tiers};
-use terrace_sim::SimDisk;
+use terrace_sim::{SimDisk, Survival};
 
 /// Records of the structure that is damaged.
 const RECORDS: u32 = 12_000;
@@ -94,6 +94,27 @@ fn batches_make_room_in_spite_of_it() {
     }
     assert_eq!(map.get(elsewhere(29_999)).unwrap().unwrap(), [3; 60]);
     assert_eq!(map.get(key(BAD.start)).unwrap().unwrap(), b"new");
+}
+
+/// A long value goes to the cold page: who cannot read it is told so before anything is logged.
+#[test]
+fn a_batch_with_a_long_value_for_it_fails_and_nothing_else() {
+    let (disk, db, map) = damaged();
+    let mut batch = db.batch();
+    batch
+        .put(&map, elsewhere(1), "beside it")
+        .put(&map, key(BAD.start), [6; 30_000]);
+    let error = db.write(batch, Durability::Sync).unwrap_err();
+    assert!(error.to_string().contains("page"), "{error}");
+    map.put_with(elsewhere(2), "later", Durability::Sync)
+        .unwrap();
+    let found = disk.crash_keeping(Survival::All);
+    drop((map, db));
+    let db = Database::open_on(found.shared(), options()).unwrap();
+    let map = db.map("a").unwrap();
+    assert_eq!(map.get(key(BAD.start)).unwrap().unwrap(), b"new");
+    assert_ne!(map.get(elsewhere(1)).unwrap().unwrap(), b"beside it");
+    assert_eq!(map.get(elsewhere(2)).unwrap().unwrap(), b"later");
 }
 
 #[test]

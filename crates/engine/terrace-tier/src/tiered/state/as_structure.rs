@@ -252,7 +252,7 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
         Ok(done)
     }
 
-    fn prefault(&self, key: &[u8]) -> Result<()> {
+    fn prefault(&self, key: &[u8], change: Change<'_>) -> Result<()> {
         let tiers = &self.tiers;
         self.saved.load_key(tiers, key)?;
         let cold = tiers.cold();
@@ -263,11 +263,19 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
             self.purges
                 .for_change(tiers, tiers.hash(key), Space::Ordinary, &mut waits)?;
         }
-        // A change touches no cold page, but for the root that says how a hot tier is to be made; the
+        let inline = C::max_inline(tiers.store().page_bytes());
+        let is_large = matches!(change, Change::Put(value) if value.len() > inline);
+        let goes_below = tiers.is_in_memory() && is_large;
+        // Others touch no cold page, but for the root that says how a hot tier is to be made; the
         // hot tier's pages may still be out after opening.
         let mut place = Vec::new();
         loop {
+            let mut below = || {
+                let position = cold.try_position(key, &mut place)?;
+                cold.try_reach_to_put(position)
+            };
             let reached = match tiers.hot() {
+                _ if goes_below => below(),
                 Some(hot) => hot
                     .try_position(key, &mut place)
                     .and_then(|position| hot.try_reach(Edge::From(position))),

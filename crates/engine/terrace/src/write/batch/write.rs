@@ -34,8 +34,8 @@ impl Core {
         logged: bool,
         expected: &Expected<'_>,
     ) -> Result<Wrote> {
-        for (open, key, _) in batch.changes() {
-            self.heard(open.structure.prefault(key))?;
+        for (open, key, change) in batch.changes() {
+            self.heard(open.structure.prefault(key, change))?;
             batch.go_on()?;
         }
         let structures = batch.structures.iter();
