@@ -27,6 +27,8 @@ use crate::{Error, Result};
 
 /// Times that a lock may turn out to be that of a file which was deleted in between.
 const LOCK_ROUNDS: u32 = 100;
+/// Name of the file that says what was hot in a database when it was closed.
+pub const WARM_FILE: &str = "warm";
 /// Name of the file whose lock says that the directory is in use; never listed.
 pub const LOCK_FILE: &str = "LOCK";
 

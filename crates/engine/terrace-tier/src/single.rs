@@ -187,7 +187,7 @@ impl<M: Tier> Structure for Single<M> {
             looked => {
                 let large = looked.ok().flatten();
                 match large.is_some_and(|found| lacks_value(&self.context.store, found)) {
-                    true => Ok(Err(Missing::Value)),
+                    true => Ok(Err(Missing::Many)),
                     false => self.get(key, value).map(Ok),
                 }
             }

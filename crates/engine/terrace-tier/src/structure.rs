@@ -117,8 +117,8 @@ pub enum Saving {
 pub enum Missing {
     /// This page, on the way to the record.
     Page(PageId),
-    /// Pages of the record's large value, which are read one behind the other.
-    Value,
+    /// Pages of the record's large value, which are read one behind the other, or what was saved of its range.
+    Many,
 }
 
 /// A named structure of records, durable through the log that the database keeps.

@@ -13,6 +13,7 @@ use std::time::Instant;
 use terrace_access::{Flags, Window};
 use terrace_base::checksum::{mix, seeded};
 use terrace_base::disk::{Disk, DiskFile};
+use terrace_base::file_disk::WARM_FILE;
 use terrace_base::{Result, StructureId};
 
 use crate::catalog::hot_places::each_saved;
@@ -20,8 +21,6 @@ use crate::catalog::opened::Open;
 use crate::catalog::registry::Registry;
 use crate::core::Core;
 
-/// Its name.
-pub const WARM_FILE: &str = "warm";
 const MAGIC: [u8; 8] = *b"TERRWRM2";
 /// Bytes of a block, beside its head and a record that is longer: as much as is held in memory.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -41,8 +40,8 @@ impl Core {
         if self.options().foreground || !self.has_hot_in_memory() {
             return;
         }
-        if !self.has_loaded() {
-            // What was noted when it was closed before is still as good.
+        if !self.has_loaded() || self.loads().disk().open_buffered(WARM_FILE).is_ok() {
+            // What was noted when it was closed before is still as good: it was not gone through to its end.
             return;
         }
         if self.write_warm().is_err() {
@@ -92,20 +91,22 @@ impl Core {
             return;
         }
         // Whatever is wrong with a hint is not told.
-        let _ = self.warm_up();
-        let _ = self.loads().disk().delete(WARM_FILE);
+        if !matches!(self.warm_up(), Ok(false)) {
+            let _ = self.loads().disk().delete(WARM_FILE);
+        }
     }
 
-    fn warm_up(&self) -> Result<()> {
+    /// Whether the threads go on.
+    fn warm_up(&self) -> Result<bool> {
         let disk = self.loads().disk();
         let Ok(file) = disk.open_buffered(WARM_FILE) else {
-            return Ok(());
+            return Ok(true);
         };
         let database = self.store().superblock().database;
         let (mut at, mut block) = (MAGIC.len() as u64, Block::EMPTY);
         let mut magic = [0; MAGIC.len()];
         if file.read_at(&mut magic, 0).is_err() || magic != MAGIC {
-            return Ok(());
+            return Ok(true);
         }
         while read_block(&*file, database, &mut at, &mut block) {
             let mut records = Records::of(&block.bytes);
@@ -121,12 +122,12 @@ impl Core {
                     let done = self.warm_up_some(block.structure, left)?;
                     left = left.get(done..).unwrap_or_default();
                     if !self.rounds().wait(began.elapsed()) {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// With how many of these it is done.
@@ -534,21 +535,25 @@ mod tests {
         map.get(key(150 * 60)).unwrap_err();
     }
 
-    /// Who closes a database before all is loaded knows less than the note does.
+    /// Who closes a database before all is loaded, and before the note was gone through, knows less than the note does.
     #[test]
     fn what_was_noted_stays_until_all_is_loaded() {
         let disk = SimDisk::new(1);
         let (db, map) = loaded(&disk, options(), Kind::Tree, |_| vec![7; 50]);
         drop(map);
         db.close().unwrap();
-        for (is_loaded, stays) in [(false, true), (true, false)] {
+        let noted = vec![9; 9];
+        for (is_loaded, is_there) in [(false, true), (true, true), (true, false), (false, false)] {
             let db = reopened(&disk);
             let then = std::sync::atomic::Ordering::SeqCst;
             db.core().loaded_saved().store(is_loaded, then);
-            disk.place(WARM_FILE, vec![9; 9]);
+            if is_there {
+                disk.place(WARM_FILE, noted.clone());
+            }
             db.close().unwrap();
-            let is_same = disk.contents(WARM_FILE).is_some_and(|now| now == [9; 9]);
-            assert_eq!(is_same, stays);
+            let now = disk.contents(WARM_FILE);
+            assert_eq!(now.as_ref() == Some(&noted), is_there);
+            assert_eq!(now.is_some(), is_there || is_loaded);
         }
     }
 

@@ -80,7 +80,7 @@ fn is_ours(name: &str) -> bool {
     let segment = |digits: &str| digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     let number = |digits: &str| digits.parse::<u64>().is_ok();
     let load = |digits: &str| digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    matches!(name, "data" | LOCK)
+    matches!(name, "data" | "warm" | LOCK)
         || name.strip_prefix("log-").is_some_and(segment)
         || name.strip_prefix("map-").is_some_and(number)
         || name.strip_prefix("load-").is_some_and(load)
@@ -154,6 +154,7 @@ mod tests {
         std::fs::remove_file(folder.join("data")).unwrap();
         let place = Place::open(&folder, true).unwrap();
         std::fs::write(folder.join("data"), "ours").unwrap();
+        std::fs::write(folder.join("warm"), "ours").unwrap();
         place.clear();
         assert_eq!(folder.read_dir().unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_base::disk::Disk;
-use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE, rights_of};
+use terrace_base::file_disk::{DirectIo, FileDisk, LOCK_FILE, WARM_FILE, rights_of};
 use terrace_base::{Error, Result};
 use terrace_pages::DATA_FILE;
 
@@ -164,7 +164,7 @@ impl Place {
 /// Whether a file of this name may be one of a database.
 fn is_of_database(name: &str) -> bool {
     let kinds = ["map-", "log-", "load-"];
-    name == DATA_FILE || kinds.iter().any(|kind| name.starts_with(kind))
+    name == DATA_FILE || name == WARM_FILE || kinds.iter().any(|kind| name.starts_with(kind))
 }
 
 /// An error if there is something at the target, except for what a restore that was killed has left.

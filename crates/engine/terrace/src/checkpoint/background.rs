@@ -39,7 +39,8 @@ impl Core {
             if self.store().check_poison().is_err() || Instant::now() < not_before {
                 continue;
             }
-            let done = if self.checkpoint_is_due() {
+            let (is_due, before) = (self.checkpoint_is_due(), self.checkpoints().cut());
+            let done = if is_due {
                 self.checkpoint(Speed::Gentle, false)
                     .and_then(|_| self.relocate().map_err(|e| self.failed(e)))
             } else if self.piece_is_due() {
@@ -47,7 +48,12 @@ impl Core {
             } else {
                 self.use_the_calm(&mut calm)
             };
-            if done.is_err() {
+            // Where a page is in the way of what is to be saved it frees nothing of the log. Without room it gives slots
+            // back, and the next one may go on.
+            let was_vain = is_due
+                && self.checkpoints().cut() == before
+                && !self.checkpoints().seen(|state| state.found_no_room);
+            if done.is_err() || was_vain {
                 not_before = Instant::now() + RETRY;
             }
         }

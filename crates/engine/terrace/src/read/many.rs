@@ -57,7 +57,7 @@ impl Core {
                     None => found(i, shown(open, lease, &value)?),
                     Some(Missing::Page(page)) => missing.push((i, page)),
                     // Its pages are read in order, as by any call.
-                    Some(Missing::Value) => self.found_at(open, i, keys[i], &mut value, found)?,
+                    Some(Missing::Many) => self.found_at(open, i, keys[i], &mut value, found)?,
                 }
             }
             if open.spec.tiers == Tiers::Two {

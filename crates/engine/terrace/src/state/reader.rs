@@ -10,8 +10,8 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle, ThreadId};
 
 use terrace_base::sync::{Condvar, Mutex};
 use terrace_base::{Error, PageId, Result};
@@ -85,6 +85,8 @@ pub struct Reader {
     shared: Arc<Shared>,
     /// Begins with the first one that waits.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Which one that is, or was.
+    id: OnceLock<ThreadId>,
     /// Whether there may be a thread.
     may_begin: bool,
 }
@@ -112,6 +114,7 @@ impl Reader {
                 rests: false.into(),
             }),
             thread: Mutex::default(),
+            id: OnceLock::new(),
             may_begin: has_threads,
         }
     }
@@ -148,6 +151,9 @@ impl Reader {
             let run = move || shared.run();
             // Without one all goes on as if there were no reader.
             *thread = Builder::new().name("terrace-reader".into()).spawn(run).ok();
+            if let Some(begun) = &*thread {
+                let _ = self.id.set(begun.thread().id());
+            }
         }
         thread.is_some()
     }
@@ -166,11 +172,9 @@ impl Reader {
         }
     }
 
-    /// Whether its thread is the one that asks.
+    /// Whether its thread is the one that asks, also while that is being ended.
     pub fn is_here(&self) -> bool {
-        let thread = self.thread.lock();
-        let id = thread.as_ref().map(|thread| thread.thread().id());
-        id == Some(std::thread::current().id())
+        self.id.get() == Some(&std::thread::current().id())
     }
 
     /// How many wait and are not being read for.
@@ -469,6 +473,23 @@ mod tests {
         is_done.recv().unwrap();
         assert_eq!(told.load(Ordering::SeqCst), 4);
         assert!(!is_taken(&reader, counts(&told)));
+    }
+
+    #[test]
+    fn who_is_told_while_it_ends_knows_where_he_is() {
+        let reader = reader(100);
+        let held = hold(&reader);
+        let (of_waiter, (said, says)) = (reader.clone(), channel());
+        let asks = move |_| said.send(of_waiter.is_here()).unwrap();
+        assert!(is_taken(&reader, does(&Arc::default(), asks)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| reader.stop());
+            while reader.thread.lock().is_some() {
+                std::thread::yield_now();
+            }
+            drop(held);
+        });
+        assert!(says.recv().unwrap() && !reader.is_here());
     }
 
     #[test]

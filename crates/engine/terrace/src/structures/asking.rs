@@ -52,7 +52,7 @@ impl Map {
         let core = self.core();
         let (mut asked, mut refused) = (false, None);
         let found = self.look_up_in_memory(key, value, missed, |lacks| {
-            // Pages of a large value are read one behind the other, by a thread.
+            // More than one page is for a thread.
             let Missing::Page(page) = lacks else {
                 return;
             };

@@ -171,6 +171,7 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
             ".restoring/RESTORING",
             ".restoring/data",
             ".restoring/map-1",
+            ".restoring/warm",
             ".restoring/LOCK",
         ],
         &[
@@ -178,6 +179,7 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
             ".restoring/data",
             ".restoring/LOCK",
             "map-1",
+            "warm",
             "log-00000001",
             "LOCK",
         ],
@@ -197,6 +199,15 @@ fn a_restore_into_a_folder_that_was_killed_is_made_anew() {
         assert!(has_record(&to));
         fs::remove_dir_all(&to).unwrap();
     }
+    // The same beside a target that is not there.
+    let work = folder.path().join("to.restoring");
+    fs::create_dir(&work).unwrap();
+    for name in ["RESTORING", "data", "warm", "LOCK"] {
+        fs::write(work.join(name), "of an earlier one").unwrap();
+    }
+    restore(&set, &to, to_restore()).unwrap();
+    assert!(has_record(&to) && !work.exists());
+    fs::remove_dir_all(&to).unwrap();
     // Beside files of others nothing is restored, and none of them goes.
     fs::create_dir_all(to.join(".restoring")).unwrap();
     fs::write(to.join(".restoring/RESTORING"), "").unwrap();

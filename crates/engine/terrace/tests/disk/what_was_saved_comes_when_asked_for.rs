@@ -61,6 +61,29 @@ fn an_opening_reads_little_and_a_lookup_what_it_needs() {
     }
 }
 
+/// Who looks without waiting reads nothing, however far away from all else that is loaded.
+#[test]
+fn a_look_that_waits_for_nothing_loads_nothing() {
+    for kind in KINDS {
+        let disk = closed(kind, 1);
+        let db = Database::open_on(disk.shared(), options()).unwrap();
+        let map = db.map("m").unwrap();
+        let reads = || db.stats().pages.reads;
+        let (mut value, mut resident) = (Vec::new(), 0);
+        for i in 0..300 {
+            let before = reads();
+            let found = map.get_if_resident(key(i), &mut value).unwrap();
+            assert_eq!(reads(), before, "{kind}: {i}");
+            resident += u32::from(found.is_some());
+            let found = map.get(key(i)).unwrap().unwrap();
+            assert_eq!(version(i, &found), 1, "{kind}");
+            let found = map.get_if_resident(key(i), &mut value).unwrap();
+            assert_eq!(found, Some(true), "{kind}: {i}");
+        }
+        assert!(resident > 0, "{kind}");
+    }
+}
+
 /// From either end, from the middle, and where nothing can be.
 #[test]
 fn a_scan_finds_what_was_saved() {

@@ -160,7 +160,8 @@ fn why_it_cannot_be_read_is_told_and_not_that_nothing_may_be_written() {
     db.sync().unwrap();
     for copy in ["killed", "damaged"] {
         std::fs::create_dir(dir.0.join(copy)).unwrap();
-        for name in dir.names("db") {
+        // A hint, which a thread deletes once it is used.
+        for name in dir.names("db").into_iter().filter(|name| name != "warm") {
             let (from, to) = (dir.0.join("db").join(&name), dir.0.join(copy).join(&name));
             std::fs::copy(from, to).unwrap();
         }

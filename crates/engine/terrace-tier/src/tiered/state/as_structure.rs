@@ -120,15 +120,17 @@ impl<H: Sweep + Tier, C: Tier<Order = H::Order>> Structure for Tiered<H, C> {
             return Ok(Ok(there));
         }
         if let Some(loads) = self.saved.loads(&self.tiers) {
-            if let Err(Retry::Miss(page)) = loads.try_has(key) {
-                return Ok(Err(Missing::Page(page)));
+            match loads.try_has(key) {
+                Ok(true) => {}
+                Err(Retry::Miss(page)) => return Ok(Err(Missing::Page(page))),
+                // Its range is to be loaded first, which may take reads.
+                Ok(false) | Err(_) => return Ok(Err(Missing::Many)),
             }
-            self.saved.load_key(&self.tiers, key)?;
         }
         match self.tiers.look(key, value) {
             Err(Retry::Miss(page)) => return Ok(Err(Missing::Page(page))),
             Ok(Some((found, _))) if lacks_value(self.tiers.store(), found) => {
-                return Ok(Err(Missing::Value));
+                return Ok(Err(Missing::Many));
             }
             // It is there, or nothing is, or another thread is in the way.
             Ok(_) | Err(_) => {}
