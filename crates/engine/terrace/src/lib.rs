@@ -159,8 +159,8 @@ pub use write::batch::{Batch, MAX_BATCH_OPERATIONS};
 pub mod fault {
     pub use crate::planted::{Fault, Point, hook, keep_hot_in_memory, plant, set_clock_ahead};
     pub use crate::probes::{
-        calm_rounds, gentle_checkpoint, lock_of, locks, now, passes, reader_rests, round,
-        shared_locks, store, tend, waiting_for_pages,
+        calm_rounds, gentle_checkpoint, has_loaded, lock_of, locks, now, passes, reader_rests,
+        round, shared_locks, store, tend, waiting_for_pages,
     };
 }
 

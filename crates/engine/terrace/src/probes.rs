@@ -86,6 +86,11 @@ pub fn waiting_for_pages(db: &Database) -> usize {
     db.handle.core().reader().waiting()
 }
 
+/// Whether all that was saved of hot tiers has come back after an opening.
+pub fn has_loaded(db: &Database) -> bool {
+    db.core().has_loaded()
+}
+
 /// Whether all who have waited for a page without a thread were told.
 pub fn reader_rests(db: &Database) -> bool {
     db.handle.core().reader().rests()

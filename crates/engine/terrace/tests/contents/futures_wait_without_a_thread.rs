@@ -8,7 +8,7 @@ use crate::common::waiting::{
     poll, read, told, until, value, waiting,
 };
 use crate::common::{SHAPES, create, named, tiny};
-use terrace::fault::{reader_rests, waiting_for_pages};
+use terrace::fault::{has_loaded, reader_rests, waiting_for_pages};
 use terrace::{Database, Error, Kind, MapOptions, Tiers, aio};
 use terrace_sim::{Fault, Injection, Op, SimDisk};
 use tokio::runtime::{Builder, Runtime};
@@ -107,8 +107,9 @@ fn who_waits_on_one_runtime_does_not_need_another() {
 fn a_future_that_is_dropped_costs_no_read() {
     const KEPT: usize = 20;
     let (runtime, disk) = (runtime(), SimDisk::new(1));
+    let _inside = runtime.enter();
     let (gate, db, tree) = database(&disk, ROOMY);
-    let keys = cold(&tree, MANY);
+    let keys = cold(&tree, MANY - 4 * KEPT);
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
     let _opens = gate.close();
@@ -130,6 +131,7 @@ fn a_future_that_is_dropped_costs_no_read() {
 #[test]
 fn an_error_is_that_of_one_page_and_its_readers() {
     let (runtime, disk) = (runtime(), SimDisk::new(1));
+    let _inside = runtime.enter();
     let (_, db, tree) = database(&disk, ROOMY);
     // The first key is all zeros, and so is its value.
     let bad = cold(&tree, 2).remove(1);
@@ -150,6 +152,8 @@ fn an_error_is_that_of_one_page_and_its_readers() {
     let places = flip();
     assert!(!places.is_empty());
     let (gate, db) = opened(&disk, tiny(1).memory(ROOMY).foreground(false));
+    // Before that a thread looks for whoever asks for a record of what is to come.
+    until(|| has_loaded(&db));
     let tree = db.map("a").unwrap();
     let all = aio::Database::with_threads(db.clone(), 1).unwrap();
     let map = all.map(&tree);
