@@ -12,7 +12,8 @@ use terrace_base::{Error, PageId, Result};
 
 /// The newest version of the format that this program reads and writes, and the oldest, which it writes as long as nothing
 /// needs a newer one: from [`HOT_IN_MEMORY`] on hot tiers may lie in memory alone, and replay may begin before the cut of a
-/// checkpoint; from [`UNLOGGED_IN_MEMORY`] on also those of structures without log, of which the log then has a part, and a structure may be made to stay in the file.
+/// checkpoint; from [`UNLOGGED_IN_MEMORY`] on also those of structures without log, of which the log then has a part, and
+/// a structure may be made to stay in the file.
 pub const NEWEST_VERSION: u32 = UNLOGGED_IN_MEMORY;
 /// See [`NEWEST_VERSION`].
 pub const HOT_IN_MEMORY: u32 = 2;

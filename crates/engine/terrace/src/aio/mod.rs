@@ -5,8 +5,8 @@
 //! from the disk waits without a thread, whatever the runtime: one thread of the database reads for all of them, up to
 //! 64 pages at the same time. Where too many wait (4,096; with less than 320 MiB of memory fewer, down to 204), where
 //! pages leave memory again before the future is polled, for a record that an opening has not brought back yet, and for
-//! a database without threads in the background, it is a call as all others. Those, writes among them, run on the runtime's threads for blocking work, [`MOST_THREADS`] calls
-//! at a time unless another number is said.
+//! a database without threads in the background, it is a call as all others. Those, writes among them, run on the
+//! runtime's threads for blocking work, [`MOST_THREADS`] calls at a time unless another number is said.
 //!
 //! ```
 //! use terrace::{Options, aio};
